@@ -1,0 +1,1 @@
+"""What is planned, recorded, certified and shown."""

@@ -1,0 +1,122 @@
+"""The contract between the engine, which owns slots, and workers, which run attempts.
+
+An engine hands a worker one `AttemptOrder`; the worker answers with one `AttemptReport`. Workers never
+see the database, the signing key or another attempt. The function itself is found by entry point name
+(`assize.attempt`), so that orchestrator never imports workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from orchestrator.faults import Decision
+from scoring.vocabulary import Phase
+
+
+@dataclass(frozen=True)
+class Caps:
+    """Limits of one attempt; every one is enforced from outside the sandbox."""
+
+    agent_wall_ms: int
+    grade_wall_ms: int
+    memory_bytes: int
+    cpus_milli: int
+    pids: int
+    output_bytes: int
+    artifact_bytes: int
+
+
+@dataclass(frozen=True)
+class AttemptOrder:
+    """Everything a worker needs to run one attempt of one slot, and nothing more.
+
+    `token` is the fencing token of this acquisition; `attempt` counts the physical runs of the slot from
+    1. `task_dir` is the verified task directory; `agent_image` and `grader_image` are image Ids
+    (`sha256:...`), created by Id and compared after create. `agent` is the registered revision as plain
+    data (`AgentRevision.model_dump()`), `bundle_dir` the verified bundle folder of an `exec` agent.
+    `agent_user` is a uid, `uid:gid` or user name to exec as; None means the image's own user.
+    `grading` is `fresh` (artefacts carried into a new container of `grader_image`) or `in_place` (on a
+    snapshot of the agent's file system). `reward_key`/`reward_at_least` are the pack's pass rule, the
+    bound a decimal string. `grader_proven` says that the oracle passed through this same grading path.
+    """
+
+    screening_id: str
+    slot_id: str
+    attempt_id: str
+    token: int
+    attempt: int
+    task_id: str
+    index: int
+    task_dir: Path
+    task_digest: str
+    agent: Mapping[str, Any]
+    bundle_dir: Path | None
+    bundle_digest: str | None
+    agent_image: str
+    grader_image: str
+    grader_has_tests: bool
+    agent_user: str | None
+    workdir: str | None
+    caps: Caps
+    grading: str
+    artifacts: tuple[Mapping[str, Any], ...]
+    environment: Mapping[str, str]
+    grader_environment: Mapping[str, str]
+    grader_user: str | None
+    reward_key: str
+    reward_at_least: str
+    grader_proven: bool
+    runtime: str
+    deadline_unix_ms: int
+    evidence_root: Path
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PhaseTime:
+    """One phase with its monotonic duration."""
+
+    phase: Phase
+    wall_ms: int
+
+
+@dataclass(frozen=True)
+class AttemptReport:
+    """How an attempt ended, with everything needed to record and certify it.
+
+    `manifest_digest` is the SHA-256 of the evidence manifest's canonical bytes, stored in the evidence
+    store. `reward` is the grader's own number as a decimal string, None without a verdict.
+    `observations` is the whole observation vector as plain data. Wall times are milliseconds.
+    """
+
+    decision: Decision
+    manifest_digest: str
+    reward: str | None
+    checks_passed: int | None
+    checks_total: int | None
+    wall_ms: int
+    phases: tuple[PhaseTime, ...]
+    handed_off_unix_ms: int
+    finished_unix_ms: int
+    runtime: str
+    observations: Mapping[str, Any]
+
+
+class AttemptControl(Protocol):
+    """What the engine tells a running attempt, and what the attempt tells the engine."""
+
+    def phase(self, phase: Phase) -> None:
+        """The attempt enters `phase` (for progress and fault attribution)."""
+
+    def cancelled(self) -> bool:
+        """True once the attempt must stop: cancelled by the operator, or its token is no longer current."""
+
+
+class AttemptCancelledError(Exception):
+    """The attempt stopped because `AttemptControl.cancelled()` became true; its containers are gone."""
+
+
+AttemptFunction = Callable[[AttemptOrder, AttemptControl], AttemptReport]

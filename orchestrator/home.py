@@ -1,0 +1,71 @@
+"""Where Assize keeps its things (CLI-5): one folder, by `--home`, `ASSIZE_HOME` or XDG data home."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folders and files of one installation; nothing is created until `prepare`."""
+
+    root: Path
+
+    @classmethod
+    def resolve(cls, option: str | os.PathLike[str] | None = None) -> Home:
+        """Option, then `ASSIZE_HOME`, then `$XDG_DATA_HOME/assize`."""
+        if option:
+            return cls(Path(option).absolute())
+        if named := os.environ.get("ASSIZE_HOME"):
+            return cls(Path(named).absolute())
+        data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+        return cls(Path(data).absolute() / "assize")
+
+    def prepare(self) -> Home:
+        """Create the folders (keys 0700) and return self."""
+        for folder in (self.root, self.evidence, self.certificates, self.agents, self.cache):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.keys.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return self
+
+    @property
+    def database_url(self) -> str:
+        """SQLAlchemy URL of the ledger; `ASSIZE_DATABASE_URL` overrides the SQLite file."""
+        return os.environ.get("ASSIZE_DATABASE_URL") or f"sqlite:///{self.root / 'ledger.db'}"
+
+    @property
+    def evidence(self) -> Path:
+        """Content-addressed evidence store."""
+        return self.root / "evidence"
+
+    @property
+    def certificates(self) -> Path:
+        """Try bundles and screening bundles, one folder per screening."""
+        return self.root / "certificates"
+
+    @property
+    def agents(self) -> Path:
+        """Registered agent revisions and their bundles."""
+        return self.root / "agents"
+
+    @property
+    def keys(self) -> Path:
+        """Signing keys, readable by the signer only."""
+        return self.root / "keys"
+
+    @property
+    def trust_root(self) -> Path:
+        """The published trust root document."""
+        return self.root / "trust-root.json"
+
+    @property
+    def images_lock(self) -> Path:
+        """Which image Id stands behind every image name used here."""
+        return self.root / "images.lock.json"
+
+    @property
+    def cache(self) -> Path:
+        """Downloads and derived data that can be made again."""
+        return self.root / "cache"
