@@ -1,0 +1,1 @@
+"""What an agent left behind: collected after its death, filtered, capped, hashed as captured."""

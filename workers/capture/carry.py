@@ -1,0 +1,186 @@
+"""From a dead agent's container to the set of files that may be graded.
+
+What is carried: the declared artefacts and `/logs/artifacts`, and, where the verifier has no image of its
+own, every path that the agent changed outside places of programs and configuration. Deletions are carried
+as a list. Everything is decided after the agent's container was killed, so nothing moves any more.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import IO, Any, Final, cast
+
+from workers.capture.members import RESERVED, SYSTEM, Drop, Dropped, MemberFilter, path_form_ok, shown, within
+from workers.capture.stream import ChunkReader
+from workers.errors import ArchiveFormError, ContainerGoneError
+from workers.sandbox.container import Container
+from workers.sandbox.tars import Owner
+
+CHANGED, ADDED, DELETED = 0, 1, 2
+MAX_ROOTS: Final = 64
+ARTIFACT_FOLDER: Final = "/logs/artifacts"
+_HOME_CONFIGURATION: Final = re.compile(r"/(root|home/[^/]+)/\.[^/]+(/.*)?")
+
+
+@dataclass
+class Carry:
+    """What crosses: `tar` (uncompressed, names without the leading slash), deletions, and what was refused.
+
+    `files` maps each carried regular file to its bytes while the whole stays small enough to diff.
+    """
+
+    tar: bytes
+    deleted: list[str]
+    dropped: list[Dropped]
+    files: dict[str, bytes]
+    changes: list[tuple[int, str]]
+    missing: list[str] = field(default_factory=list)
+
+
+def program_places(image_config: Mapping[str, Any], workdir: str) -> tuple[str, ...]:
+    """Folders on the image's PATH (and the prefixes of their `bin`) that do not contain the workspace."""
+    path = next((e[5:] for e in image_config.get("Env") or () if e.startswith("PATH=")), "")
+    places = set()
+    for folder in path.split(":"):
+        prefix = posixpath.dirname(folder) if posixpath.basename(folder) == "bin" else folder
+        if prefix not in ("", "/") and not within(workdir, (prefix,)):
+            places.add(prefix)
+    return (*SYSTEM, *sorted(places))
+
+
+def _carriable(path: str, workdir: str, programs: tuple[str, ...]) -> bool:
+    if within(path, RESERVED) or _HOME_CONFIGURATION.fullmatch(path):
+        return False
+    return within(path, (workdir,)) or not within(path, programs)
+
+
+def changed_roots(
+    changes: Sequence[tuple[int, str]], workdir: str, programs: tuple[str, ...]
+) -> tuple[list[str], list[str], list[Dropped]]:
+    """(paths to fetch, deleted paths, refused): the topmost added paths and the changed leaves.
+
+    With more than `MAX_ROOTS` of them inside the workspace the workspace is fetched as one.
+    """
+    refused: list[Dropped] = []
+    deleted: list[str] = []
+    roots: list[str] = []
+    parents = {posixpath.dirname(path) for _, path in changes}
+    for kind, path in sorted(changes, key=lambda item: item[1]):
+        if kind == CHANGED and path in parents:
+            continue  # a folder, listed because something below it changed
+        if roots and within(path, (roots[-1],)):
+            continue
+        if not path_form_ok(path):
+            refused.append(Dropped(shown(path), Drop.PATH))
+        elif not _carriable(path, workdir, programs):
+            if not within(path, RESERVED):
+                refused.append(Dropped(shown(path), Drop.PROGRAMS))
+        elif kind == DELETED:
+            deleted.append(path)
+        else:
+            roots.append(path)
+    if len(roots) > MAX_ROOTS:
+        outside = [path for path in roots if not within(path, (workdir,))]
+        roots = [workdir, *outside] if len(outside) < len(roots) else roots
+    return roots, deleted, refused[:1000]
+
+
+class Collector:
+    """Builds one `Carry` out of a stopped container; `cap_bytes` bounds all archive bytes together."""
+
+    def __init__(self, container: Container, owner: Owner, cap_bytes: int, roots: tuple[str, ...]) -> None:
+        self._container = container
+        self._owner = owner
+        self._left = cap_bytes
+        self._filter = MemberFilter(roots)
+        self._buffer = io.BytesIO()
+        self._tar = tarfile.TarFile(fileobj=self._buffer, mode="w", format=tarfile.PAX_FORMAT)
+        self._names: set[str] = set()
+        self.files: dict[str, bytes] = {}
+        self.missing: list[str] = []
+
+    def fetch(self, path: str, *, exclude: Sequence[str] = (), leaf: bool = False) -> None:
+        """Add `path` with everything below it; `leaf` keeps a folder's own entry only."""
+        try:
+            chunks = self._container.archive(path)
+        except ContainerGoneError:
+            self.missing.append(shown(path))
+            return
+        reader = ChunkReader(chunks, self._left)
+        base = posixpath.dirname(path)
+        try:
+            with tarfile.open(fileobj=cast(IO[bytes], reader), mode="r|") as tar:
+                for member in tar:
+                    absolute = posixpath.join(base, member.name.strip("/"))
+                    if not any(fnmatch(posixpath.basename(absolute), pattern) for pattern in exclude):
+                        self._add(tar, absolute, member, base)
+                    if leaf and member.isdir():
+                        break
+        except (tarfile.TarError, UnicodeError) as error:
+            raise ArchiveFormError(f"{shown(path)}: {error}") from None
+        finally:
+            self._left -= reader.total_bytes
+            close = getattr(chunks, "close", None)
+            if close is not None:
+                close()
+
+    def _add(self, tar: tarfile.TarFile, path: str, member: tarfile.TarInfo, base: str) -> None:
+        if member.islnk():
+            member.linkname = posixpath.join(base, member.linkname.strip("/")).strip("/")
+        if path in self._names or not self._filter.admit(path, member):
+            return
+        self._names.add(path)
+        out = tarfile.TarInfo(path.strip("/"))
+        out.type, out.linkname = member.type, member.linkname
+        out.mode = (member.mode & 0o755) | (0o700 if member.isdir() else 0o600)
+        out.uid, out.gid, out.mtime = self._owner.uid, self._owner.gid, 0
+        if not member.isreg():
+            self._tar.addfile(out)
+            return
+        content = tar.extractfile(member)
+        data = content.read() if content else b""
+        out.type, out.size = tarfile.REGTYPE, len(data)
+        self.files[path] = data
+        self._tar.addfile(out, io.BytesIO(data))
+
+    def finish(self, deleted: list[str], refused: list[Dropped], changes: list[tuple[int, str]]) -> Carry:
+        """Close the archive."""
+        self._tar.close()
+        dropped = [*refused, *self._filter.dropped]
+        return Carry(self._buffer.getvalue(), deleted, dropped, self.files, changes, self.missing)
+
+
+def collect(
+    container: Container,
+    *,
+    artifacts: Iterable[Mapping[str, Any]],
+    whole_change: bool,
+    workdir: str,
+    image_config: Mapping[str, Any],
+    owner: Owner,
+    cap_bytes: int,
+) -> Carry:
+    """Collect from a stopped container; raises `CarryOverflowError` beyond the cap."""
+    changes = container.changes()
+    declared = [dict(item) for item in artifacts]
+    roots: list[str] = []
+    deleted: list[str] = []
+    refused: list[Dropped] = []
+    if whole_change:
+        roots, deleted, refused = changed_roots(changes, workdir, program_places(image_config, workdir))
+    sources = tuple(str(item["source"]) for item in declared)
+    collector = Collector(container, owner, cap_bytes, (*roots, *sources, workdir, ARTIFACT_FOLDER))
+    kinds = dict((path, kind) for kind, path in changes)
+    for path in roots:
+        collector.fetch(path, leaf=kinds.get(path) == CHANGED and path != workdir)
+    for item in declared:
+        collector.fetch(str(item["source"]), exclude=tuple(item.get("exclude") or ()))
+    if any(within(path, (ARTIFACT_FOLDER,)) and path != ARTIFACT_FOLDER for _, path in changes):
+        collector.fetch(ARTIFACT_FOLDER)
+    return collector.finish(deleted, refused, changes)

@@ -1,0 +1,135 @@
+"""Which members of an agent's archive may cross into the verifier's container: one pure filter.
+
+Regular files, directories and harmless symbolic links cross; everything else is dropped by name with a
+reason (reference/sandbox.md 1.4). Owners are replaced, set-id bits removed, names and depth bounded.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import tarfile
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+MAX_MEMBERS: Final = 50_000
+MAX_DEPTH: Final = 64
+MAX_PATH_BYTES: Final = 1024
+
+RESERVED: Final = ("/tests", "/solution", "/logs", "/assize", "/proc", "/sys", "/dev")
+"""Places of ours in the verifier's container: nothing is carried there, no link may point there."""
+
+SYSTEM: Final = (
+    "/bin",
+    "/boot",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/run",
+    "/sbin",
+    "/usr",
+)
+"""Programs, libraries and their configuration: the verifier keeps its own, so that no trojan grades itself."""
+
+_LINK_SAFE: Final = ("/bin", "/sbin", "/lib", "/lib64", "/usr", "/opt", "/etc/alternatives")
+
+
+class Drop(StrEnum):
+    """Why a member does not cross."""
+
+    KIND = "not_a_file_directory_or_symlink"
+    PATH = "path_form"
+    RESERVED = "reserved_place"
+    LINK_TARGET = "link_points_outside"
+    THROUGH_LINK = "path_leads_through_a_link"
+    HARDLINK = "hard_link_to_something_not_carried"
+    COUNT = "too_many_members"
+    PROGRAMS = "programs_or_configuration"
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """One refused member; the path is shown with its unprintable bytes escaped."""
+
+    path: str
+    why: Drop
+
+
+def within(path: str, places: tuple[str, ...]) -> bool:
+    """Whether an absolute path is one of `places` or below one."""
+    return any(path == place or path.startswith(place + "/") for place in places)
+
+
+def path_form_ok(path: str) -> bool:
+    """Absolute, normalised, bounded, without NUL."""
+    raw = path.encode("utf-8", "surrogateescape")
+    return (
+        path.startswith("/")
+        and posixpath.normpath(path) == path
+        and len(raw) <= MAX_PATH_BYTES
+        and path.count("/") <= MAX_DEPTH
+        and "\0" not in path
+    )
+
+
+def shown(path: str) -> str:
+    """A path fit for records: ASCII with everything else escaped."""
+    return path.encode("utf-8", "surrogateescape").decode("ascii", "backslashreplace")[:2048]
+
+
+class MemberFilter:
+    """Decides member by member; remembers carried files and links of this collection."""
+
+    def __init__(self, roots: tuple[str, ...]) -> None:
+        self._roots = roots
+        self._links: set[str] = set()
+        self._files: set[str] = set()
+        self._count = 0
+        self.dropped: list[Dropped] = []
+
+    def admit(self, path: str, member: tarfile.TarInfo) -> bool:
+        """Whether the member, at absolute `path`, crosses; a refusal is noted in `dropped`."""
+        why = self._refusal(path, member)
+        if why is not None:
+            if len(self.dropped) < 1000:
+                self.dropped.append(Dropped(shown(path), why))
+            return False
+        self._count += 1
+        if member.issym():
+            self._links.add(path)
+        elif not member.isdir():
+            self._files.add(path)
+        return True
+
+    def _refusal(self, path: str, member: tarfile.TarInfo) -> Drop | None:
+        if self._count >= MAX_MEMBERS:
+            return Drop.COUNT
+        if not path_form_ok(path):
+            return Drop.PATH
+        if within(path, RESERVED) and not within(path, ("/logs/artifacts",)):
+            return Drop.RESERVED
+        if self._leads_through_link(path):
+            return Drop.THROUGH_LINK
+        if member.issym():
+            return None if self._link_ok(path, member.linkname) else Drop.LINK_TARGET
+        if member.islnk():
+            return None if "/" + member.linkname.strip("/") in self._files else Drop.HARDLINK
+        return None if member.isreg() or member.isdir() else Drop.KIND
+
+    def _leads_through_link(self, path: str) -> bool:
+        parent = posixpath.dirname(path)
+        while parent not in ("/", ""):
+            if parent in self._links:
+                return True
+            parent = posixpath.dirname(parent)
+        return False
+
+    def _link_ok(self, path: str, target: str) -> bool:
+        if not target or "\0" in target:
+            return False
+        resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        if within(resolved, RESERVED):
+            return False
+        return within(resolved, self._roots) or within(resolved, _LINK_SAFE)

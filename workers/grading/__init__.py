@@ -1,0 +1,1 @@
+"""The verdict: tests run after the agent's death, in a container that it never touched."""

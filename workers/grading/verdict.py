@@ -1,0 +1,131 @@
+"""From the files of a dead verifier container to one verdict or a named problem: pure.
+
+Harbor's convention: `reward.json` (flat object of finite numbers) wins over `reward.txt` (one number).
+Two files that contradict each other are no verdict: one of them was not written by the tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from orchestrator.observations import VerdictProblem
+
+MAX_REWARD_BYTES: Final = 64 * 1024
+_MAX_DIGITS: Final = 40
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`reward` as the grader wrote it (decimal string), and the checks it counted, where it says so."""
+
+    reward: str | None
+    passes: bool | None
+    problem: VerdictProblem | None
+    checks_passed: int | None = None
+    checks_total: int | None = None
+
+
+@dataclass(frozen=True)
+class PassRule:
+    """The pack's rule: reward under `key` is at least `at_least`, and never above `most`."""
+
+    key: str
+    at_least: Decimal
+    least: Decimal = Decimal(0)
+    most: Decimal = Decimal(1)
+
+
+class _Problem(Exception):
+    def __init__(self, problem: VerdictProblem) -> None:
+        super().__init__(problem.value)
+        self.problem = problem
+
+
+def _number(text: str) -> Decimal:
+    try:
+        value = Decimal(text.strip())
+    except InvalidOperation:
+        raise _Problem(VerdictProblem.UNPARSABLE) from None
+    if (
+        not value.is_finite()
+        or len(value.as_tuple().digits) > _MAX_DIGITS
+        or abs(value.adjusted()) > _MAX_DIGITS
+    ):
+        raise _Problem(VerdictProblem.UNPARSABLE)
+    return value
+
+
+def _from_json(data: bytes, key: str) -> Decimal:
+    try:
+        found = json.loads(data.decode("utf-8"), parse_float=str, parse_int=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        raise _Problem(VerdictProblem.UNPARSABLE) from None
+    if not isinstance(found, dict) or not found:
+        raise _Problem(VerdictProblem.UNPARSABLE)
+    if not all(isinstance(value, str) for value in found.values()):
+        raise _Problem(VerdictProblem.UNPARSABLE)
+    numbers = {name: _number(value) for name, value in found.items()}
+    if key in numbers:
+        return numbers[key]
+    if len(numbers) == 1:
+        return next(iter(numbers.values()))
+    raise _Problem(VerdictProblem.UNPARSABLE)
+
+
+def _read(files: Mapping[str, bytes], name: str) -> bytes | None:
+    data = files.get(name)
+    if data is not None and len(data) > MAX_REWARD_BYTES:
+        raise _Problem(VerdictProblem.UNPARSABLE)
+    return data
+
+
+def _reward(files: Mapping[str, bytes], rule: PassRule) -> Decimal:
+    as_json, as_text = _read(files, "reward.json"), _read(files, "reward.txt")
+    if as_json is None and as_text is None:
+        raise _Problem(VerdictProblem.MISSING)
+    values = []
+    for data, parse in (
+        (as_json, lambda d: _from_json(d, rule.key)),
+        (as_text, lambda d: _number(d.decode())),
+    ):
+        if data is None:
+            continue
+        if not data.strip():
+            raise _Problem(VerdictProblem.EMPTY)
+        try:
+            values.append(parse(data))
+        except UnicodeDecodeError:
+            raise _Problem(VerdictProblem.UNPARSABLE) from None
+    if len(set(values)) > 1:
+        raise _Problem(VerdictProblem.CONTRADICTORY)
+    if not rule.least <= values[0] <= rule.most:
+        raise _Problem(VerdictProblem.OUT_OF_RANGE)
+    return values[0]
+
+
+def _checks(files: Mapping[str, bytes]) -> tuple[int | None, int | None]:
+    """Counts from `checks.json` ({"passed": n, "total": m}); evidence only, never part of the verdict."""
+    try:
+        found = json.loads(files["checks.json"][:MAX_REWARD_BYTES])
+        passed, total = found["passed"], found["total"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None, None
+    if type(passed) is int and type(total) is int and 0 <= passed <= total <= 1_000_000:
+        return passed, total
+    return None, None
+
+
+def read_verdict(files: Mapping[str, bytes], foreign: bool, rule: PassRule) -> Verdict:
+    """The verdict in `/logs/verifier`; `foreign` says that a reward file was not a regular file."""
+    passed, total = _checks(files)
+    if foreign:
+        return Verdict(None, None, VerdictProblem.FOREIGN_FILE, passed, total)
+    try:
+        reward = _reward(files, rule)
+    except _Problem as found:
+        return Verdict(None, None, found.problem, passed, total)
+    return Verdict(format(reward, "f"), reward >= rule.at_least, None, passed, total)

@@ -1,0 +1,1 @@
+"""Containers of one attempt: the hardened profile, exec with deadline and cap, facts, clean-up."""

@@ -1,0 +1,147 @@
+"""One sandbox container from create to removal, and how it came to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from orchestrator.observations import Death
+from workers.errors import ContainerGoneError, EngineCallError
+from workers.sandbox.client import Engine, translated
+from workers.sandbox.profile import verify_created
+from workers.sandbox.watch import EngineWatch
+
+_EVENT_WAIT_S: Final = 3.0
+_STOP_WAIT_S: Final = 30
+_OUTSIDE: Final = frozenset({"kill", "stop", "pause"})
+
+
+class Container:
+    """A created container; `kill` is the only way it is ended, `remove` the only way it goes away."""
+
+    def __init__(
+        self, engine: Engine, watch: EngineWatch, container_id: str, body: Mapping[str, Any]
+    ) -> None:
+        self._engine = engine
+        self._watch = watch
+        self._killed_by_us = False
+        self.id: Final = container_id
+        self.body: Final = body
+        self.created_at: Final = time.monotonic()
+
+    @classmethod
+    def create(cls, engine: Engine, watch: EngineWatch, name: str, body: Mapping[str, Any]) -> Container:
+        """Create by image Id under a fixed name (a second start of the same attempt answers 409) and
+        read the profile back; raises `ImageMissingError`, `SandboxMismatchError`, `EngineCallError`."""
+        with translated("create"):
+            answer = engine.api.create_container_from_config(dict(body), name)  # type: ignore[no-untyped-call]
+        container = cls(engine, watch, answer["Id"], body)
+        try:
+            verify_created(body, container.inspect())
+        except BaseException:
+            container.remove()
+            raise
+        return container
+
+    def inspect(self) -> Mapping[str, Any]:
+        """The engine's view; raises `ContainerGoneError` if it was removed."""
+        with translated("inspect"):
+            found: Mapping[str, Any] = self._engine.api.inspect_container(self.id)
+            return found
+
+    def put(self, tar: bytes) -> None:
+        """Unpack an uncompressed tar at `/`. Only ever called while no agent code has run inside."""
+        with translated("put_archive"):
+            if not self._engine.api.put_archive(self.id, "/", tar):
+                raise EngineCallError("put_archive", "Refused", "the engine did not take the archive")
+
+    def start(self) -> None:
+        """Start PID 1."""
+        with translated("start"):
+            self._engine.api.start(self.id)
+
+    def is_running(self) -> bool:
+        """Whether it is up and not paused; False as well when it is gone."""
+        try:
+            state = self.inspect()["State"]
+        except ContainerGoneError:
+            return False
+        return bool(state["Running"]) and not state["Paused"]
+
+    def kill(self) -> Mapping[str, Any] | None:
+        """Kill every process inside and wait until the engine says so; returns the final `State`.
+
+        None means that the container no longer exists. A container that died before is left as it is.
+        """
+        try:
+            state = self.inspect()["State"]
+            if state["Running"]:
+                self._stop(paused=bool(state["Paused"]))
+                state = self.inspect()["State"]
+        except ContainerGoneError:
+            return None
+        final: Mapping[str, Any] = state
+        return final
+
+    def _stop(self, *, paused: bool) -> None:
+        if paused:
+            with translated("unpause"):
+                self._engine.api.unpause(self.id)
+        self._killed_by_us = True
+        try:
+            with translated("kill"):
+                self._engine.api.kill(self.id)
+        except EngineCallError as error:
+            if error.status != 409:  # 409: it ended in between
+                raise
+        with translated("wait"):
+            self._engine.api.wait(self.id, timeout=_STOP_WAIT_S, condition="not-running")
+
+    def death(self, state: Mapping[str, Any] | None) -> Death | None:
+        """How it ended if not by us: None after our own kill of a container nobody else touched."""
+        actions = self._watch.actions(self.id)
+        if self._watch.broken_since(self.created_at):
+            return Death.ENGINE_RESTART if not self._killed_by_us else None
+        if state is None:
+            return Death.REMOVED
+        if self._killed_by_us:
+            return Death.FOREIGN_KILL if "pause" in actions else None
+        self._watch.wait_for(self.id, "die", _EVENT_WAIT_S)
+        if self._watch.actions(self.id) & _OUTSIDE:
+            return Death.FOREIGN_KILL
+        if state.get("OOMKilled"):
+            return Death.OOM
+        return Death.SELF
+
+    def changes(self) -> list[tuple[int, str]]:
+        """(kind, path) of everything that differs from the image; kind 0 changed, 1 added, 2 deleted."""
+        with translated("changes"):
+            found: Iterable[Mapping[str, Any]] = self._engine.api.diff(self.id) or ()
+        return [(int(item["Kind"]), str(item["Path"])) for item in found]
+
+    def archive(self, path: str) -> Iterable[bytes]:
+        """Chunks of an uncompressed tar of `path`; raises `ContainerGoneError` if there is no such path."""
+        with translated("get_archive"):
+            chunks, _stat = self._engine.api.get_archive(self.id, path)
+        found: Iterable[bytes] = chunks
+        return found
+
+    def commit(self, repository: str, labels: Mapping[str, str]) -> str:
+        """Snapshot the stopped container's file system as an image; returns its Id."""
+        with translated("commit"):
+            answer = self._engine.api.commit(self.id, repository, conf={"Labels": dict(labels)})
+        return str(answer["Id"])
+
+    def remove(self) -> None:
+        """Remove it with its anonymous volumes, running or not; gone already is fine."""
+        try:
+            with translated("remove"):
+                self._engine.api.remove_container(self.id, v=True, force=True)
+        except ContainerGoneError:
+            pass
+        except EngineCallError as error:
+            if error.status != 409:  # 409: a removal is already under way
+                raise
+        finally:
+            self._watch.forget(self.id)

@@ -1,0 +1,186 @@
+"""Run one command in a container with a deadline and a byte cap, reading the stream ourselves.
+
+Four ends: the stream closes, the deadline passes, the byte cap is reached, or the container is gone.
+None of them ends the process inside: only killing the container does (reference/sandbox.md 0.2).
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from workers.errors import EngineCallError
+from workers.sandbox.client import Engine, translated
+
+_TICK_MS: Final = 100
+_ALIVE_CHECK_TICKS: Final = 10
+_HEADER: Final = 8
+_READ: Final = 1 << 16
+_MAX_HTTP_HEAD: Final = 16_384
+
+
+class StreamEnd(StrEnum):
+    """Why reading stopped."""
+
+    EOF = "eof"
+    DEADLINE = "deadline"
+    OUTPUT_CAP = "output_cap"
+    CONTAINER_GONE = "container_gone"
+    CANCELLED = "cancelled"
+
+
+@dataclass
+class ExecResult:
+    """What one command printed and how it ended; `exit_code` is None unless the stream closed."""
+
+    end: StreamEnd
+    exit_code: int | None
+    wall_ms: int
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    seen_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to run: argv, user (`uid:gid`), environment and working directory."""
+
+    argv: Sequence[str]
+    user: str
+    environment: Mapping[str, str]
+    workdir: str | None
+
+
+class _Demultiplexer:
+    """Splits the engine's framed stream (8-byte header: kind, 3 zero bytes, length) up to a cap."""
+
+    def __init__(self, result: ExecResult, cap_bytes: int) -> None:
+        self._result = result
+        self._cap = cap_bytes
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> bool:
+        """Take bytes off the wire; False once the cap is reached."""
+        self._buffer += data
+        while len(self._buffer) >= _HEADER:
+            length = int.from_bytes(self._buffer[4:_HEADER], "big")
+            if len(self._buffer) < _HEADER + length:
+                break
+            self._take(self._buffer[0], bytes(self._buffer[_HEADER : _HEADER + length]))
+            del self._buffer[: _HEADER + length]
+        return self._result.seen_bytes <= self._cap
+
+    def _take(self, kind: int, payload: bytes) -> None:
+        room = max(0, self._cap - self._result.seen_bytes)
+        self._result.seen_bytes += len(payload)
+        (self._result.stderr if kind == 2 else self._result.stdout).extend(payload[:room])
+
+
+def _open_stream(engine: Engine, exec_id: str) -> tuple[socket.socket, bytes]:
+    """Start the exec and take over its connection; returns the socket and bytes read past the head."""
+    body = json.dumps({"Detach": False, "Tty": False}).encode()
+    head = (
+        f"POST /v{engine.api_version}/exec/{exec_id}/start HTTP/1.1\r\nHost: docker\r\n"
+        "Content-Type: application/json\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(30)
+        connection.connect(engine.socket_path)
+        connection.sendall(head.encode() + body)
+        reply = b""
+        while b"\r\n\r\n" not in reply:
+            more = connection.recv(4096)
+            if not more or len(reply) > _MAX_HTTP_HEAD:
+                raise EngineCallError("exec_start", "ConnectionLost", "no answer from the engine")
+            reply += more
+        status_line, _, rest = reply.partition(b"\r\n")
+        status = status_line.split(b" ", 2)[1]
+        if status not in (b"101", b"200"):
+            raise EngineCallError(
+                "exec_start", "APIError", reply.decode("utf-8", "replace")[-500:], int(status)
+            )
+    except BaseException:
+        connection.close()
+        raise
+    connection.setblocking(False)
+    return connection, rest.partition(b"\r\n\r\n")[2]
+
+
+def _pump(
+    connection: socket.socket,
+    first: bytes,
+    sink: _Demultiplexer,
+    deadline: float,
+    still_running: Callable[[], bool],
+    cancelled: Callable[[], bool],
+) -> StreamEnd:
+    if first and not sink.feed(first):
+        return StreamEnd.OUTPUT_CAP
+    poller = select.poll()
+    poller.register(connection, select.POLLIN | select.POLLHUP | select.POLLERR)
+    quiet_ticks = 0
+    while True:
+        remaining_ms = (deadline - time.monotonic()) * 1000
+        if remaining_ms <= 0:
+            return StreamEnd.DEADLINE
+        if cancelled():
+            return StreamEnd.CANCELLED
+        if not poller.poll(min(_TICK_MS, remaining_ms)):
+            quiet_ticks += 1
+            if quiet_ticks % _ALIVE_CHECK_TICKS == 0 and not still_running():
+                return StreamEnd.CONTAINER_GONE
+            continue
+        quiet_ticks = 0
+        try:
+            data = connection.recv(_READ)
+        except BlockingIOError:
+            continue
+        if not data:
+            return StreamEnd.EOF
+        if not sink.feed(data):
+            return StreamEnd.OUTPUT_CAP
+
+
+def run_command(
+    engine: Engine,
+    container_id: str,
+    command: Command,
+    *,
+    deadline: float,
+    cap_bytes: int,
+    still_running: Callable[[], bool],
+    cancelled: Callable[[], bool] = lambda: False,
+) -> ExecResult:
+    """Run `command`; `deadline` is on the monotonic clock, `cap_bytes` covers stdout and stderr together.
+
+    Raises `EngineCallError` when the engine refuses or the connection breaks before the stream opened.
+    """
+    started = time.monotonic()
+    with translated("exec_create"):
+        exec_id = engine.api.exec_create(
+            container_id,
+            list(command.argv),
+            stdin=False,
+            user=command.user,
+            environment=dict(command.environment),
+            workdir=command.workdir,
+        )["Id"]
+    result = ExecResult(StreamEnd.EOF, None, 0)
+    with translated("exec_start"):
+        connection, first = _open_stream(engine, exec_id)
+        with connection:
+            sink = _Demultiplexer(result, cap_bytes)
+            result.end = _pump(connection, first, sink, deadline, still_running, cancelled)
+    result.wall_ms = int((time.monotonic() - started) * 1000)
+    if result.end is StreamEnd.EOF:
+        with translated("exec_inspect"):
+            result.exit_code = engine.api.exec_inspect(exec_id)["ExitCode"]
+    return result

@@ -1,0 +1,124 @@
+"""The hardened profile of every sandbox container, as one declaration (reference/sandbox.md 1.1).
+
+Each option with its reason; `verify_created` reads the security-relevant ones back from the engine after
+create, so that an engine that ignores one is noticed before the agent has control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from workers.errors import SandboxMismatchError
+
+PID1_UID: Final = 65533
+"""PID 1 runs as this uid, which is never the agent's: without CAP_KILL the agent cannot end it."""
+
+GRADER_CAPABILITIES: Final = ("SETUID", "SETGID", "KILL")
+"""What a verifier needs to run agent code as another uid and to stop it; nothing else is added."""
+
+_NOFILE: Final = 4096
+_LOG_BYTES: Final = "1m"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Resource limits of one container."""
+
+    memory_bytes: int
+    cpus_milli: int
+    pids: int
+    lifetime_s: int
+
+
+def host_config(limits: Limits, *, runtime: str, grader: bool, volumes: Mapping[str, str]) -> dict[str, Any]:
+    """Engine API `HostConfig`; `volumes` maps volume name -> mount point, always read-only."""
+    return {
+        "NetworkMode": "none",
+        "CapDrop": ["ALL"],
+        "CapAdd": list(GRADER_CAPABILITIES) if grader else [],
+        "SecurityOpt": ["no-new-privileges:true"],
+        "Memory": limits.memory_bytes,
+        "MemorySwap": limits.memory_bytes,  # equal: no swap, so the limit is the limit
+        "NanoCpus": limits.cpus_milli * 1_000_000,
+        "PidsLimit": limits.pids,
+        "Init": True,  # orphans are reaped, else zombies fill the pids limit
+        "IpcMode": "private",
+        "ShmSize": 64 * 1024 * 1024,
+        "Ulimits": [
+            {"Name": "nofile", "Soft": _NOFILE, "Hard": _NOFILE},
+            {"Name": "core", "Soft": 0, "Hard": 0},
+        ],
+        "OomScoreAdj": 500,  # first victim when the host itself runs out
+        "OomKillDisable": False,  # true would turn an OOM into an endless hang
+        "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+        "AutoRemove": False,  # removal by the engine would destroy the evidence of the end
+        "Privileged": False,
+        "Runtime": runtime,
+        "LogConfig": {"Type": "json-file", "Config": {"max-size": _LOG_BYTES, "max-file": "1"}},
+        "Mounts": [
+            {"Type": "volume", "Source": name, "Target": target, "ReadOnly": True}
+            for name, target in sorted(volumes.items())
+        ],
+    }
+
+
+def create_body(
+    image_id: str,
+    limits: Limits,
+    *,
+    runtime: str,
+    grader: bool,
+    labels: Mapping[str, str],
+    volumes: Mapping[str, str],
+    workdir: str | None,
+) -> dict[str, Any]:
+    """Body of the create call: PID 1 sleeps for the container's lifetime, so that orphans die alone."""
+    body: dict[str, Any] = {
+        "Image": image_id,
+        "Entrypoint": ["sleep"],
+        "Cmd": [str(limits.lifetime_s)],
+        "User": f"{PID1_UID}:{PID1_UID}",
+        "Labels": dict(labels),
+        "NetworkDisabled": True,
+        "StopSignal": "SIGKILL",
+        "Healthcheck": {"Test": ["NONE"]},
+        "AttachStdout": False,
+        "AttachStderr": False,
+        "HostConfig": host_config(limits, runtime=runtime, grader=grader, volumes=volumes),
+    }
+    if workdir is not None:
+        body["WorkingDir"] = workdir
+    return body
+
+
+_READ_BACK: Final = (
+    "NetworkMode",
+    "CapDrop",
+    "SecurityOpt",
+    "Memory",
+    "MemorySwap",
+    "NanoCpus",
+    "PidsLimit",
+    "Init",
+    "Privileged",
+    "Runtime",
+    "AutoRemove",
+)
+
+
+def verify_created(body: Mapping[str, Any], inspected: Mapping[str, Any]) -> None:
+    """Compare what the engine created with what was asked; raises `SandboxMismatchError` by field."""
+    if inspected["Image"] != body["Image"]:
+        raise SandboxMismatchError("Image", body["Image"], inspected["Image"])
+    wanted, got = body["HostConfig"], inspected["HostConfig"]
+    for field in _READ_BACK:
+        if got.get(field) != wanted[field]:
+            raise SandboxMismatchError(field, wanted[field], got.get(field))
+    if sorted(got.get("CapAdd") or []) != sorted(wanted["CapAdd"]):
+        raise SandboxMismatchError("CapAdd", wanted["CapAdd"], got.get("CapAdd"))
+    if got.get("Binds") or got.get("Devices"):
+        raise SandboxMismatchError("Binds", None, got.get("Binds") or got.get("Devices"))
+    if inspected["Config"]["User"] != body["User"]:
+        raise SandboxMismatchError("User", body["User"], inspected["Config"]["User"])

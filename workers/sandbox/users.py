@@ -1,0 +1,51 @@
+"""Who a command runs as: a user given by number, by name, or by the image, made numeric."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from typing import IO, Final, cast
+
+from workers.capture.stream import ChunkReader
+from workers.errors import ContainerGoneError, WorkerError
+from workers.sandbox.container import Container
+from workers.sandbox.profile import PID1_UID
+from workers.sandbox.tars import Owner
+
+_NUMERIC: Final = re.compile(r"\d{1,9}(:\d{1,9})?")
+_PASSWD_CAP_BYTES: Final = 1 << 20
+
+
+class UnknownUserError(WorkerError):
+    """The image's passwd has no such user, or the user is reserved."""
+
+
+def resolve_owner(container: Container, wanted: str | None, image_user: str) -> Owner:
+    """Numeric uid and gid of `wanted` (or of the image's own user) in a created, not yet run container."""
+    name = wanted or image_user or "0"
+    if _NUMERIC.fullmatch(name):
+        uid, _, gid = name.partition(":")
+        owner = Owner(int(uid), int(gid or uid))
+    else:
+        owner = _by_name(container, name.partition(":")[0])
+    if owner.uid == PID1_UID:
+        raise UnknownUserError(f"user {name} has the uid reserved for PID 1")
+    return owner
+
+
+def _by_name(container: Container, name: str) -> Owner:
+    if name == "root":
+        return Owner(0, 0)
+    try:
+        chunks = container.archive("/etc/passwd")
+    except ContainerGoneError:
+        raise UnknownUserError(f"the image has no /etc/passwd to look up {name}") from None
+    reader = cast(IO[bytes], ChunkReader(chunks, _PASSWD_CAP_BYTES))
+    with tarfile.open(fileobj=reader, mode="r|") as tar:
+        for member in tar:
+            content = tar.extractfile(member) if member.isreg() else None
+            for line in content.read().decode("utf-8", "replace").splitlines() if content else ():
+                fields = line.split(":")
+                if len(fields) > 3 and fields[0] == name:
+                    return Owner(int(fields[2]), int(fields[3]))
+    raise UnknownUserError(f"the image has no user {name}")

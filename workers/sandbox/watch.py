@@ -1,0 +1,101 @@
+"""What the engine itself says happened to our containers: one event stream per worker process.
+
+It tells a kill or pause from outside (an event without a request of ours) from a death inside, and an
+engine restart (the stream broke) from both. An agent cannot produce any of these events.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+import urllib.parse
+from collections import defaultdict
+from typing import Final
+
+from workers.sandbox.client import Engine
+
+_ACTIONS: Final = ("kill", "die", "oom", "destroy", "pause", "stop")
+_RECONNECT_S: Final = 0.5
+
+
+class EngineWatch:
+    """Collects container events under one label in a daemon thread until `close`."""
+
+    def __init__(self, engine: Engine, label: str) -> None:
+        self._engine = engine
+        self._label = label
+        self._changed = threading.Condition()
+        self._seen: dict[str, set[str]] = defaultdict(set)
+        self._broken_at: list[float] = []
+        self._closing = False
+        self._connection: socket.socket | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="engine-watch", daemon=True)
+        self._thread.start()
+        self._ready.wait(10)
+
+    def actions(self, container_id: str) -> frozenset[str]:
+        """Actions seen so far for a container."""
+        with self._changed:
+            return frozenset(self._seen.get(container_id, ()))
+
+    def wait_for(self, container_id: str, action: str, timeout_s: float) -> bool:
+        """True once `action` was seen for the container; False after `timeout_s`."""
+        with self._changed:
+            return self._changed.wait_for(lambda: action in self._seen.get(container_id, ()), timeout_s)
+
+    def broken_since(self, started: float) -> bool:
+        """True if the stream broke after `started` (monotonic clock): the engine went away."""
+        with self._changed:
+            return any(at >= started for at in self._broken_at)
+
+    def forget(self, container_id: str) -> None:
+        """Drop what was collected for a removed container."""
+        with self._changed:
+            self._seen.pop(container_id, None)
+
+    def close(self) -> None:
+        """End the stream and its thread."""
+        self._closing = True
+        if self._connection is not None:
+            with contextlib.suppress(OSError):  # already closed by the engine
+                self._connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        while not self._closing:
+            with contextlib.suppress(OSError, ValueError):  # counted below, whatever broke it
+                self._listen()
+            if self._closing:
+                return
+            with self._changed:
+                self._broken_at.append(time.monotonic())
+                self._changed.notify_all()
+            time.sleep(_RECONNECT_S)
+
+    def _listen(self) -> None:
+        filters = json.dumps({"type": ["container"], "event": list(_ACTIONS), "label": [self._label]})
+        query = urllib.parse.urlencode({"filters": filters})
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(self._engine.socket_path)
+            request = f"GET /v{self._engine.api_version}/events?{query} HTTP/1.0\r\nHost: docker\r\n\r\n"
+            connection.sendall(request.encode())
+            self._connection = connection
+            with connection.makefile("rb") as stream:
+                for line in stream:
+                    if line in (b"\r\n", b"\n"):
+                        break
+                self._ready.set()
+                for line in stream:
+                    if line.startswith(b"{"):
+                        self._note(json.loads(line))
+
+    def _note(self, event: dict[str, object]) -> None:
+        container_id, action = event.get("id"), event.get("status")
+        if isinstance(container_id, str) and isinstance(action, str):
+            with self._changed:
+                self._seen[container_id].add(action.split(":")[0])
+                self._changed.notify_all()
