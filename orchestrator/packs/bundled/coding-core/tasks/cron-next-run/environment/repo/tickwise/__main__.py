@@ -1,0 +1,5 @@
+import sys
+
+from tickwise.cli import run
+
+sys.exit(run(sys.argv[1:]))
