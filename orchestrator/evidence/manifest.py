@@ -22,8 +22,8 @@ from orchestrator.evidence.store import CHUNK_BYTES, Blob, EvidenceStore
 MANIFEST_LIMIT_BYTES: Final = 256 * 1024
 SALT_BYTES: Final = 32
 
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}\Z")]
-Ulid = Annotated[str, StringConstraints(pattern=r"^[0-7][0-9A-HJKMNP-TV-Z]{25}\Z")]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Ulid = Annotated[str, StringConstraints(pattern=r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$")]
 
 
 class Role(StrEnum):
