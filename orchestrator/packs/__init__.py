@@ -1,0 +1,1 @@
+"""Packs: Harbor tasks loaded unchanged, the pack manifest, the catalog and the admission gate."""
