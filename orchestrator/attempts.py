@@ -39,8 +39,10 @@ class AttemptOrder:
     data (`AgentRevision.model_dump()`), `bundle_dir` the verified bundle folder of an `exec` agent.
     `agent_user` is a uid, `uid:gid` or user name to exec as; None means the image's own user.
     `grading` is `fresh` (artefacts carried into a new container of `grader_image`) or `in_place` (on a
-    snapshot of the agent's file system). `reward_key`/`reward_at_least` are the pack's pass rule, the
-    bound a decimal string. `grader_proven` says that the oracle passed through this same grading path.
+    snapshot of the agent's file system). `separate` carries the declared artefacts only, otherwise every
+    change outside programs and configuration crosses. `reward_key`/`reward_at_least` are the pack's pass rule, the
+    bound a decimal string. `test_files` and `solution_files` are relative to the task's `tests/` and
+    `solution/`, already filtered by `.harborignore`. `grader_proven` says that the oracle passed through this same grading path.
     """
 
     screening_id: str
@@ -52,12 +54,16 @@ class AttemptOrder:
     index: int
     task_dir: Path
     task_digest: str
+    instruction: str
+    test_files: tuple[str, ...]
+    solution_files: tuple[str, ...]
     agent: Mapping[str, Any]
     bundle_dir: Path | None
     bundle_digest: str | None
     agent_image: str
     grader_image: str
     grader_has_tests: bool
+    separate: bool
     agent_user: str | None
     workdir: str | None
     caps: Caps
@@ -88,12 +94,12 @@ class AttemptReport:
     """How an attempt ended, with everything needed to record and certify it.
 
     `manifest_digest` is the SHA-256 of the evidence manifest's canonical bytes, stored in the evidence
-    store. `reward` is the grader's own number as a decimal string, None without a verdict.
+    store; None only when the store could not be written, which is a platform fault. `reward` is the grader's own number as a decimal string, None without a verdict.
     `observations` is the whole observation vector as plain data. Wall times are milliseconds.
     """
 
     decision: Decision
-    manifest_digest: str
+    manifest_digest: str | None
     reward: str | None
     checks_passed: int | None
     checks_total: int | None

@@ -32,10 +32,13 @@ _HOME_CONFIGURATION: Final = re.compile(r"/(root|home/[^/]+)/\.[^/]+(/.*)?")
 class Carry:
     """What crosses: `tar` (uncompressed, names without the leading slash), deletions, and what was refused.
 
+    `tar_body_bytes` is the length of the members without the end-of-archive blocks.
+
     `files` maps each carried regular file to its bytes while the whole stays small enough to diff.
     """
 
     tar: bytes
+    tar_body_bytes: int
     deleted: list[str]
     dropped: list[Dropped]
     files: dict[str, bytes]
@@ -151,9 +154,10 @@ class Collector:
 
     def finish(self, deleted: list[str], refused: list[Dropped], changes: list[tuple[int, str]]) -> Carry:
         """Close the archive."""
+        body_bytes = self._tar.offset
         self._tar.close()
         dropped = [*refused, *self._filter.dropped]
-        return Carry(self._buffer.getvalue(), deleted, dropped, self.files, changes, self.missing)
+        return Carry(self._buffer.getvalue(), body_bytes, deleted, dropped, self.files, changes, self.missing)
 
 
 def collect(
@@ -176,7 +180,7 @@ def collect(
         roots, deleted, refused = changed_roots(changes, workdir, program_places(image_config, workdir))
     sources = tuple(str(item["source"]) for item in declared)
     collector = Collector(container, owner, cap_bytes, (*roots, *sources, workdir, ARTIFACT_FOLDER))
-    kinds = dict((path, kind) for kind, path in changes)
+    kinds = {path: kind for kind, path in changes}
     for path in roots:
         collector.fetch(path, leaf=kinds.get(path) == CHANGED and path != workdir)
     for item in declared:

@@ -31,7 +31,7 @@ SYSTEM: Final = (
     "/sbin",
     "/usr",
 )
-"""Programs, libraries and their configuration: the verifier keeps its own, so that no trojan grades itself."""
+"""Programs, libraries and their configuration: the verifier keeps its own."""
 
 _LINK_SAFE: Final = ("/bin", "/sbin", "/lib", "/lib64", "/usr", "/opt", "/etc/alternatives")
 

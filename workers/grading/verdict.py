@@ -45,6 +45,10 @@ class _Problem(Exception):
         self.problem = problem
 
 
+class _Token(str):
+    """A JSON number as it was written; a JSON string stays a plain `str` and is refused."""
+
+
 def _number(text: str) -> Decimal:
     try:
         value = Decimal(text.strip())
@@ -61,12 +65,12 @@ def _number(text: str) -> Decimal:
 
 def _from_json(data: bytes, key: str) -> Decimal:
     try:
-        found = json.loads(data.decode("utf-8"), parse_float=str, parse_int=str, parse_constant=str)
+        found = json.loads(data.decode("utf-8"), parse_float=_Token, parse_int=_Token, parse_constant=_Token)
     except (ValueError, RecursionError):
         raise _Problem(VerdictProblem.UNPARSABLE) from None
     if not isinstance(found, dict) or not found:
         raise _Problem(VerdictProblem.UNPARSABLE)
-    if not all(isinstance(value, str) for value in found.values()):
+    if not all(isinstance(value, _Token) for value in found.values()):
         raise _Problem(VerdictProblem.UNPARSABLE)
     numbers = {name: _number(value) for name, value in found.items()}
     if key in numbers:
@@ -83,23 +87,21 @@ def _read(files: Mapping[str, bytes], name: str) -> bytes | None:
     return data
 
 
+def _filled(data: bytes) -> bytes:
+    if not data.strip():
+        raise _Problem(VerdictProblem.EMPTY)
+    return data
+
+
 def _reward(files: Mapping[str, bytes], rule: PassRule) -> Decimal:
     as_json, as_text = _read(files, "reward.json"), _read(files, "reward.txt")
     if as_json is None and as_text is None:
         raise _Problem(VerdictProblem.MISSING)
     values = []
-    for data, parse in (
-        (as_json, lambda d: _from_json(d, rule.key)),
-        (as_text, lambda d: _number(d.decode())),
-    ):
-        if data is None:
-            continue
-        if not data.strip():
-            raise _Problem(VerdictProblem.EMPTY)
-        try:
-            values.append(parse(data))
-        except UnicodeDecodeError:
-            raise _Problem(VerdictProblem.UNPARSABLE) from None
+    if as_json is not None:
+        values.append(_from_json(_filled(as_json), rule.key))
+    if as_text is not None:
+        values.append(_number(_filled(as_text).decode("ascii", "replace")))
     if len(set(values)) > 1:
         raise _Problem(VerdictProblem.CONTRADICTORY)
     if not rule.least <= values[0] <= rule.most:

@@ -6,9 +6,9 @@ docker-py's `exec_run` and `exec_start` are not used: their client time-outs do 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Final
 
 import docker
@@ -22,7 +22,7 @@ CALL_TIMEOUT_S: Final = 120
 DEFAULT_SOCKET: Final = "/var/run/docker.sock"
 
 
-@contextmanager
+@contextlib.contextmanager
 def translated(call: str) -> Iterator[None]:
     """Turn docker-py, requests and socket errors of one engine call into `EngineCallError`."""
     try:
@@ -72,6 +72,11 @@ class Engine:
         """The engine's own description, for the sandbox report."""
         with translated("info"):
             return dict(self.api.info())
+
+    def remove_image(self, image_id: str) -> None:
+        """Remove a snapshot; one that is gone already is fine."""
+        with contextlib.suppress(ContainerGoneError, ImageMissingError), translated("remove_image"):
+            self.api.remove_image(image_id, force=True)
 
     def close(self) -> None:
         """Give the connections back."""

@@ -63,6 +63,11 @@ class TarBuilder:
                 f"{target}/{relative}", path.read_bytes(), (0o755 if executable else 0o644) & mask, owner
             )
 
+    def members(self, body: bytes) -> None:
+        """Append the raw members of another archive (without its end-of-archive blocks)."""
+        self._buffer.write(body)
+        self._tar.offset += len(body)
+
     def bytes(self) -> bytes:
         """The finished archive."""
         self._tar.close()

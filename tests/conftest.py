@@ -1,0 +1,119 @@
+"""Real Docker for integration tests: one runner per session, tiny orders on the shared base image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.attempts import AttemptOrder, Caps
+from orchestrator.ids import new_id
+from scoring.vocabulary import Phase
+from workers.attempt.runner import AttemptRunner
+from workers.sandbox.client import Engine
+
+HOME_ID = "pytest-integration"
+MIB = 1 << 20
+
+
+class Control:
+    """Collects the phases of one attempt; `stop` cancels it."""
+
+    def __init__(self) -> None:
+        self.phases: list[Phase] = []
+        self.stop = False
+        self.on_phase: Callable[[Phase], None] = lambda phase: None
+
+    def phase(self, phase: Phase) -> None:
+        self.phases.append(phase)
+        self.on_phase(phase)
+
+    def cancelled(self) -> bool:
+        return self.stop
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    """The engine that `make setup` ensured; these tests fail, never skip, without one."""
+    found = Engine()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def base_image(engine: Engine) -> str:
+    return str(engine.api.inspect_image("assize/base:1")["Id"])  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture(scope="session")
+def runner() -> Iterator[AttemptRunner]:
+    made = AttemptRunner()
+    yield made
+    assert made.close() == []
+    left = Engine()
+    found = left.api.containers(all=True, filters={"label": f"assize.home={HOME_ID}"})
+    left.close()
+    assert found == [], "a test left containers behind"
+
+
+@pytest.fixture
+def control() -> Control:
+    return Control()
+
+
+@pytest.fixture
+def make_order(tmp_path: Path, base_image: str) -> Callable[..., AttemptOrder]:
+    """Builds an order for a throw-away task: `solve` is the agent's script, `test` the hidden test."""
+
+    def make(solve: str, test: str, **changes: Any) -> AttemptOrder:
+        task = tmp_path / new_id()
+        (task / "tests").mkdir(parents=True)
+        (task / "solution").mkdir()
+        (task / "tests" / "test.sh").write_text(test)
+        (task / "solution" / "solve.sh").write_text(solve)
+        slot, attempt = new_id(), new_id()
+        values: dict[str, Any] = {
+            "screening_id": new_id(),
+            "slot_id": slot,
+            "attempt_id": attempt,
+            "token": 1,
+            "attempt": 1,
+            "task_id": "tiny",
+            "index": 1,
+            "task_dir": task,
+            "task_digest": "0" * 64,
+            "instruction": "Create /workspace/out.txt.\n",
+            "test_files": ("test.sh",),
+            "solution_files": ("solve.sh",),
+            "agent": {"kind": "oracle"},
+            "bundle_dir": None,
+            "bundle_digest": None,
+            "agent_image": base_image,
+            "grader_image": base_image,
+            "grader_has_tests": False,
+            "separate": False,
+            "agent_user": None,
+            "workdir": "/tmp",
+            "caps": Caps(20_000, 20_000, 128 * MIB, 1000, 64, 1 * MIB, 8 * MIB),
+            "grading": "fresh",
+            "artifacts": (),
+            "environment": {},
+            "grader_environment": {},
+            "grader_user": None,
+            "reward_key": "reward",
+            "reward_at_least": "1",
+            "grader_proven": True,
+            "runtime": "runc",
+            "deadline_unix_ms": 0,
+            "evidence_root": tmp_path / "evidence",
+            "labels": {
+                "assize.home": HOME_ID,
+                "assize.screening": "tiny",
+                "assize.attempt": f"{slot}/1",
+            },
+        }
+        return AttemptOrder(**{**values, **changes})
+
+    return make

@@ -1,0 +1,1 @@
+"""One attempt from prepare to record."""

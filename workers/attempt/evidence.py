@@ -1,0 +1,103 @@
+"""Turns what the phases showed into evidence files and one sealed manifest."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from orchestrator import canonical
+from orchestrator.attempts import AttemptOrder
+from orchestrator.evidence.manifest import ManifestBuilder, Role
+from orchestrator.faults import Decision
+from workers.attempt.phases import AgentPhase
+from workers.capture.carry import Carry
+from workers.capture.diff import unified
+from workers.capture.members import shown
+from workers.grading.grade import Graded
+from workers.sandbox.execute import ExecResult
+
+MAX_GRADER_FILES: Final = 50
+_KIND: Final = {0: "changed", 1: "added", 2: "deleted"}
+
+
+def _command(result: ExecResult | None, argv: tuple[str, ...] | None, user: str) -> dict[str, Any]:
+    if result is None:
+        return {"argv": list(argv or ()), "ran": False}
+    return {
+        "argv": list(argv or ()),
+        "ran": True,
+        "user": user,
+        "end": result.end.value,
+        "exitCode": result.exit_code,
+        "wallMs": result.wall_ms,
+        "outputBytes": result.seen_bytes,
+        "keptBytes": len(result.stdout) + len(result.stderr),
+    }
+
+
+def _tests_tar(folder: Path, files: tuple[str, ...]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.TarFile(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for relative in sorted(files):
+            data = (folder / relative).read_bytes()
+            info = tarfile.TarInfo(relative)
+            info.size, info.mode = len(data), 0o644
+            tar.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def add_agent(builder: ManifestBuilder, phase: AgentPhase) -> None:
+    """Command log and what the agent printed, as captured."""
+    user = f"{phase.owner.uid}:{phase.owner.gid}"
+    log = canonical.encode(_command(phase.output, phase.argv, user))
+    builder.add_bytes("agent/command.json", Role.COMMAND_LOG, log)
+    if phase.output is not None:
+        builder.add_bytes("agent/stdout.txt", Role.COMMAND_LOG, bytes(phase.output.stdout))
+        builder.add_bytes("agent/stderr.txt", Role.COMMAND_LOG, bytes(phase.output.stderr))
+
+
+def add_carry(builder: ManifestBuilder, carry: Carry, originals: Mapping[str, bytes]) -> None:
+    """The carried archive, the list of all changes, and a readable diff."""
+    builder.add_bytes("workspace/carried.tar", Role.ARTIFACTS, carry.tar)
+    changes = {
+        "changes": [[_KIND.get(kind, str(kind)), shown(path)] for kind, path in carry.changes[:10_000]],
+        "changesTotal": len(carry.changes),
+        "deleted": [shown(path) for path in carry.deleted[:10_000]],
+        "dropped": [[item.path, item.why.value] for item in carry.dropped[:1_000]],
+        "missing": list(carry.missing),
+    }
+    builder.add_bytes("workspace/changes.json", Role.CHANGES, canonical.encode(changes))
+    builder.add_bytes("workspace/diff.patch", Role.DIFF, unified(originals, carry.files, carry.deleted))
+
+
+def add_grade(builder: ManifestBuilder, order: AttemptOrder, graded: Graded) -> None:
+    """What the tests printed and wrote; the tests themselves are listed as withheld."""
+    if graded.output is not None:
+        builder.add_bytes("grader/stdout.txt", Role.GRADER_OUTPUT, bytes(graded.output.stdout))
+        builder.add_bytes("grader/stderr.txt", Role.GRADER_OUTPUT, bytes(graded.output.stderr))
+    for number, (name, data) in enumerate(sorted(graded.files.items())[:MAX_GRADER_FILES]):
+        fit = name.isprintable() and len(name) <= 300 and not {"", ".", ".."} & set(name.split("/"))
+        builder.add_bytes(f"grader/verifier/{name if fit else f'file-{number}'}", Role.GRADER_OUTPUT, data)
+    tests = _tests_tar(order.task_dir / "tests", order.test_files)
+    builder.withhold("grader/tests.tar", Role.HIDDEN_TESTS, tests)
+
+
+def add_report(
+    builder: ManifestBuilder, report: Mapping[str, Any], seen: Mapping[str, Any], decision: Decision
+) -> None:
+    """The sandbox report, and the whole observation vector with the rule that decided."""
+    builder.add_bytes("sandbox-report.json", Role.SANDBOX_REPORT, canonical.encode(report))
+    decided = {
+        "outcome": decision.outcome.value,
+        "reason": decision.reason.value,
+        "phase": decision.phase.value,
+        "rule": decision.rule,
+        "evidence": list(decision.evidence),
+        "suspect": decision.suspect,
+    }
+    builder.add_bytes(
+        "observations.json", Role.OBSERVATIONS, canonical.encode({"decision": decided, "observations": seen})
+    )

@@ -1,0 +1,324 @@
+"""One attempt from prepare to record: the function behind the entry point `assize.attempt`.
+
+Phases: prepare and agent (`workers.attempt.phases`), carry (`workers.capture`), grade
+(`workers.grading`), record (evidence sealed, observations classified). The runner holds no signing key,
+no database and no memory of other attempts; it is safe to call from many threads.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+from orchestrator.attempts import (
+    AttemptCancelledError,
+    AttemptControl,
+    AttemptOrder,
+    AttemptReport,
+    PhaseTime,
+)
+from orchestrator.evidence.errors import EvidenceError
+from orchestrator.evidence.manifest import ManifestBuilder
+from orchestrator.evidence.store import EvidenceStore
+from orchestrator.faults import Decision, decide
+from orchestrator.observations import Observations
+from scoring.vocabulary import Phase
+from workers.attempt import evidence
+from workers.attempt.phases import AgentPhase, run_agent_phase
+from workers.capture.carry import Carry, collect
+from workers.capture.originals import Originals
+from workers.errors import ArchiveFormError, CarryOverflowError, ContainerGoneError, EngineCallError
+from workers.grading.grade import Graded, GradeInput, grade
+from workers.grading.verdict import PassRule
+from workers.sandbox.bundles import BundleVolumes
+from workers.sandbox.client import Engine
+from workers.sandbox.container import Container
+from workers.sandbox.disposer import Disposer
+from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body
+from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, Reaped, reap
+from workers.sandbox.tars import Owner
+from workers.sandbox.watch import EngineWatch
+
+_REFERENCE_LIMITS: Final = Limits(64 << 20, 1000, 64, 1)
+
+
+class _Clockwork:
+    """Phase durations on the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[Phase, float]] = []
+
+    def enter(self, phase: Phase) -> None:
+        self._marks.append((phase, time.monotonic()))
+
+    def times(self) -> tuple[PhaseTime, ...]:
+        ends = [*(at for _, at in self._marks[1:]), time.monotonic()]
+        return tuple(
+            PhaseTime(phase, int((end - at) * 1000))
+            for (phase, at), end in zip(self._marks, ends, strict=True)
+        )
+
+
+class AttemptRunner:
+    """Runs attempts on the Docker engine of this host; call `close` at the end."""
+
+    def __init__(self, host: str | None = None) -> None:
+        self._engine = Engine(host)
+        self._watch = EngineWatch(self._engine, ATTEMPT_LABEL)
+        self._disposer = Disposer()
+        self._bundles = BundleVolumes(self._engine)
+        self._originals = Originals(self._reference)
+        self._engine_facts: Mapping[str, Any] | None = None
+        self._home = ""
+
+    def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
+        """Run one attempt; raises `AttemptCancelledError` once its sandbox is gone after a cancel."""
+        self._home = order.labels.get(HOME_LABEL, "")
+        return _Attempt(self, order, control).run()
+
+    def reap(self, home: str, is_live: Callable[[str], bool]) -> Reaped:
+        """Remove what dead workers of this home left; `is_live` answers for `<slot>/<token>`."""
+        return reap(self._engine, home, is_live)
+
+    def close(self) -> list[str]:
+        """Wait for removals, close streams; returns what could not be removed (the reaper will)."""
+        self._originals.close()
+        failed = self._disposer.close()
+        self._watch.close()
+        self._engine.close()
+        return failed
+
+    def engine_facts(self) -> Mapping[str, Any]:
+        """Engine version and configuration for the sandbox report (asked once)."""
+        if self._engine_facts is None:
+            info = self._engine.info()
+            keys = (
+                "ServerVersion",
+                "KernelVersion",
+                "Driver",
+                "CgroupVersion",
+                "CgroupDriver",
+                "Architecture",
+            )
+            facts = {key: str(info.get(key)) for key in keys}
+            self._engine_facts = {**facts, "SecurityOptions": list(info.get("SecurityOptions") or [])}
+        return self._engine_facts
+
+    def _reference(self, image_id: str) -> Container:
+        labels = {HOME_LABEL: self._home, ATTEMPT_LABEL: "reference/0", "assize.role": "reference"}
+        body = create_body(
+            image_id, _REFERENCE_LIMITS, runtime="runc", grader=False, labels=labels, volumes={}, workdir=None
+        )
+        name = f"assize-reference-{image_id[7:19]}-{time.monotonic_ns()}"
+        return Container.create(self._engine, self._watch, name, body)
+
+
+class _Attempt:
+    """The state of one run; every method is one step."""
+
+    def __init__(self, runner: AttemptRunner, order: AttemptOrder, control: AttemptControl) -> None:
+        self.runner = runner
+        self.order = order
+        self.control = control
+        self.clock = _Clockwork()
+        self.facts: dict[str, Any] = {"grader_proven": order.grader_proven}
+        self.agent = AgentPhase()
+        self.carry: Carry | None = None
+        self.graded: Graded | None = None
+        self.snapshot: str | None = None
+
+    def run(self) -> AttemptReport:
+        started_unix_ms, started = time.time_ns() // 1_000_000, time.monotonic()
+        self._enter(Phase.PREPARE)
+        builder = self._open_evidence()
+        if builder is not None:
+            try:
+                self._work()
+            finally:
+                self._dispose()
+            if self.agent.cancelled or self.control.cancelled():
+                self.runner._disposer.drain()
+                raise AttemptCancelledError(self.order.attempt_id)
+        self._enter(Phase.RECORD)
+        decision, digest = self._seal(builder)
+        verdict = self.graded.verdict if self.graded else None
+        return AttemptReport(
+            decision=decision,
+            manifest_digest=digest,
+            reward=verdict.reward if verdict else None,
+            checks_passed=verdict.checks_passed if verdict else None,
+            checks_total=verdict.checks_total if verdict else None,
+            wall_ms=int((time.monotonic() - started) * 1000),
+            phases=self.clock.times(),
+            handed_off_unix_ms=started_unix_ms,
+            finished_unix_ms=time.time_ns() // 1_000_000,
+            runtime=self.order.runtime,
+            observations=self._seen().as_data(),
+        )
+
+    def _enter(self, phase: Phase) -> None:
+        self.clock.enter(phase)
+        self.control.phase(phase)
+
+    def _open_evidence(self) -> ManifestBuilder | None:
+        """Probe the store before the agent runs: an unwritable store must not cost an agent its try."""
+        store = EvidenceStore(self.order.evidence_root)
+        try:
+            store.put_bytes(self.order.instruction.encode())
+        except EvidenceError as error:
+            self.facts["evidence_error"] = type(error).__name__
+            return None
+        return ManifestBuilder(store, attempt_id=self.order.attempt_id, try_id=self.order.slot_id)
+
+    def _work(self) -> None:
+        runner, order = self.runner, self.order
+        self.agent = run_agent_phase(
+            runner._engine,
+            runner._watch,
+            order,
+            f"assize-{order.attempt_id}-agent",
+            lambda: runner._bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image),
+            self.control.cancelled,
+            lambda: self._enter(Phase.AGENT),
+        )
+        self.facts.update(self.agent.facts)
+        if self.agent.cancelled or not self.facts.get("agent_started"):
+            return
+        self._enter(Phase.GRADE)
+        if self.facts.get("agent_death") is None and not self.facts.get("engine_error"):
+            self._collect()
+        if self.carry is not None and not self.agent.over():
+            self._grade(self.carry)
+
+    def _collect(self) -> None:
+        container, order = self.agent.container, self.order
+        assert container is not None
+        try:
+            self.carry = collect(
+                container,
+                artifacts=order.artifacts,
+                whole_change=not order.separate and order.grading == "fresh",
+                workdir=self.agent.workdir,
+                image_config=self.runner._engine.image_config(order.agent_image),
+                owner=Owner(0, 0),
+                cap_bytes=order.caps.artifact_bytes,
+            )
+            if order.grading == "in_place" and not self.agent.over():
+                self.snapshot = container.commit("assize-snapshot", order.labels)
+        except CarryOverflowError:
+            self.facts["artifact_overflow"] = True
+        except ContainerGoneError:
+            self.facts["engine_error"], self.facts["engine_error_phase"] = "ContainerGone", "grade"
+        except (ArchiveFormError, EngineCallError) as error:
+            self.facts["engine_error"], self.facts["engine_error_phase"] = type(error).__name__, "grade"
+
+    def _grade(self, carry: Carry) -> None:
+        order = self.order
+        if order.grading == "in_place":
+            carry = replace(carry, tar=b"", tar_body_bytes=0, deleted=[])
+        task = GradeInput(
+            order=order,
+            carry=carry,
+            image=self.snapshot or order.grader_image,
+            test_files=order.test_files,
+            rule=PassRule(order.reward_key, Decimal(order.reward_at_least)),
+            labels={**order.labels, "assize.role": "grader"},
+            name=f"assize-{order.attempt_id}-grader",
+        )
+        graded = self.graded = grade(
+            self.runner._engine,
+            self.runner._watch,
+            task,
+            cancelled=self.control.cancelled,
+            dispose=lambda container: self.runner._disposer.submit(container.remove),
+        )
+        verdict = graded.verdict
+        self.facts.update(
+            grader_image_missing=graded.image_missing,
+            grader_start_error=graded.start_error,
+            grader_started=graded.started,
+            grader_clock=graded.clock,
+            grader_clock_value=graded.clock_value,
+            grader_exit_code=graded.exit_code,
+            grader_death=graded.death,
+            reward=verdict.reward,
+            reward_passes=verdict.passes,
+            verdict_problem=verdict.problem,
+        )
+        if graded.engine_error is not None:
+            self.facts.update(engine_error=graded.engine_error, engine_error_phase="grade")
+
+    def _dispose(self) -> None:
+        runner, snapshot = self.runner, self.snapshot
+        if self.agent.container is not None:
+            runner._disposer.submit(self.agent.container.remove)
+        if snapshot is not None:
+            runner._disposer.submit(lambda: runner._engine.remove_image(snapshot))
+
+    def _seen(self) -> Observations:
+        return Observations(**self.facts)
+
+    def _seal(self, builder: ManifestBuilder | None) -> tuple[Decision, str | None]:
+        """Write the evidence with the decision in it; a store that fails now changes the decision."""
+        decision = decide(self._seen())
+        if builder is None:
+            return decision, None
+        try:
+            evidence.add_agent(builder, self.agent)
+            if self.carry is not None:
+                changed = [
+                    path for kind, path in self.carry.changes if kind == 0 and path in self.carry.files
+                ]
+                originals = self.runner._originals.of(self.order.agent_image, changed)
+                evidence.add_carry(builder, self.carry, originals)
+            if self.graded is not None:
+                evidence.add_grade(builder, self.order, self.graded)
+            evidence.add_report(builder, self._report(), self._seen().as_data(), decision)
+            return decision, builder.seal()
+        except EvidenceError as error:
+            self.facts["evidence_error"] = type(error).__name__
+        except EngineCallError as error:
+            self.facts["engine_error"], self.facts["engine_error_phase"] = (
+                f"{error.call}:{error.kind}",
+                "record",
+            )
+        return decide(self._seen()), None
+
+    def _report(self) -> dict[str, Any]:
+        order, caps = self.order, self.order.caps
+        return {
+            "attemptId": order.attempt_id,
+            "engine": dict(self.runner.engine_facts()),
+            "runtime": order.runtime,
+            "images": {"agent": order.agent_image, "grader": order.grader_image, "snapshot": self.snapshot},
+            "bundleDigest": order.bundle_digest,
+            "grading": order.grading,
+            "network": "none",
+            "user": f"{self.agent.owner.uid}:{self.agent.owner.gid}",
+            "pid1Uid": PID1_UID,
+            "workdir": self.agent.workdir,
+            "capabilities": {"agent": [], "grader": list(GRADER_CAPABILITIES)},
+            "limits": {
+                "agentWallMs": caps.agent_wall_ms,
+                "gradeWallMs": caps.grade_wall_ms,
+                "memoryBytes": caps.memory_bytes,
+                "cpusMilli": caps.cpus_milli,
+                "pids": caps.pids,
+                "outputBytes": caps.output_bytes,
+                "artifactBytes": caps.artifact_bytes,
+            },
+            "counters": {
+                "oomKills": self.agent.counters.oom_kills,
+                "maxMemoryBytes": self.agent.counters.max_memory_bytes,
+                "pidsLimitHits": self.agent.counters.pids_limit_hits,
+            },
+            "finalState": {
+                key: (self.agent.state or {}).get(key) for key in ("ExitCode", "OOMKilled", "Status")
+            },
+            "host": {"kernel": platform.release(), "machine": platform.machine()},
+            "phases": {item.phase.value: item.wall_ms for item in self.clock.times()},
+        }

@@ -1,0 +1,55 @@
+"""Remove what a dead worker left behind: labelled containers, volumes and snapshots without a live attempt.
+
+It works on labels and on the ledger's answer only, never on names or ages, and touches nothing of another
+home. A `kill -9` of everything leaves no object after the next start (distribution.md 4.4).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from workers.errors import ContainerGoneError, EngineCallError
+from workers.sandbox.client import Engine, translated
+
+HOME_LABEL: Final = "assize.home"
+ATTEMPT_LABEL: Final = "assize.attempt"
+
+
+@dataclass
+class Reaped:
+    """What was removed, by id or name."""
+
+    containers: list[str] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.containers or self.images)
+
+
+def _dead(found: Mapping[str, Any], is_live: Callable[[str], bool]) -> bool:
+    attempt = (found.get("Labels") or {}).get(ATTEMPT_LABEL)
+    return attempt is not None and not is_live(str(attempt))
+
+
+def reap(engine: Engine, home: str, is_live: Callable[[str], bool]) -> Reaped:
+    """Remove every object of `home` whose `assize.attempt` label (`<slot>/<token>`) is not live."""
+    reaped = Reaped()
+    label = {"label": f"{HOME_LABEL}={home}"}
+    with translated("list"):
+        containers = engine.api.containers(all=True, filters=label)
+    for found in containers:
+        if _dead(found, is_live):
+            with contextlib.suppress(ContainerGoneError), translated("remove"):
+                engine.api.remove_container(found["Id"], v=True, force=True)
+            reaped.containers.append(str(found["Id"]))
+    with translated("list"):
+        images = engine.api.images(filters=label)
+    for found in images:
+        if _dead(found, is_live):
+            with contextlib.suppress(ContainerGoneError, EngineCallError), translated("remove"):
+                engine.api.remove_image(found["Id"], force=True)
+            reaped.images.append(str(found["Id"]))
+    return reaped
