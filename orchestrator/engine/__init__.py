@@ -1,0 +1,1 @@
+"""Engines: they move slots through claim, run and record."""

@@ -1,0 +1,1 @@
+"""The one place where the state of screenings, tries and attempts lives."""

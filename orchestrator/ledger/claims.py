@@ -1,0 +1,248 @@
+"""Transitions 3 and 4: taking a slot, and keeping it with heartbeats."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from orchestrator.ids import new_id
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.history import INSERT_EVENT, event_row
+from orchestrator.ledger.models import Attempt, HostOwner, Screening, TrySlot
+from orchestrator.ledger.states import AttemptState, ScreeningState, SlotState
+from scoring.vocabulary import Phase
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One acquisition of a slot: only its holder, by `token`, may end the attempt."""
+
+    screening_id: str
+    slot_id: str
+    attempt_id: str
+    task_id: str
+    k: int
+    token: int
+    number: int
+    reruns: int
+    rerun_limit: int
+    claimed_ms: int
+    deadline_ms: int
+    owner_id: str
+
+
+@dataclass(frozen=True)
+class Beat:
+    """The answer to a heartbeat: which attempts still hold their token, and which must stop.
+
+    An attempt in neither set is a zombie: it must kill its container and may record nothing.
+    """
+
+    live: frozenset[str]
+    cancelled: frozenset[str]
+
+
+_OPEN_SCREENING: Final = (
+    sa.select(Screening.id)
+    .where(
+        Screening.id == TrySlot.screening_id,
+        Screening.state == ScreeningState.RUNNING,
+        Screening.stop_reason.is_(None),
+    )
+    .exists()
+)
+
+_NEXT_SLOT: Final = (
+    sa.select(TrySlot.id)
+    .where(
+        TrySlot.screening_id == sa.bindparam("screening"),
+        TrySlot.state == SlotState.QUEUED,
+        TrySlot.not_before_ms <= sa.bindparam("now"),
+    )
+    .order_by(TrySlot.start_order)
+    .limit(1)
+    .scalar_subquery()
+)
+
+_CLAIM: Final = (
+    sa.update(TrySlot)
+    .where(TrySlot.state == SlotState.QUEUED, _OPEN_SCREENING)
+    .values(state=SlotState.RUNNING, token=TrySlot.token + 1, updated_ms=sa.bindparam("now"))
+    .returning(
+        TrySlot.id,
+        TrySlot.screening_id,
+        TrySlot.task_id,
+        TrySlot.k,
+        TrySlot.token,
+        TrySlot.reruns,
+        TrySlot.limit_ms,
+        sa.select(Screening.rerun_limit)
+        .where(Screening.id == TrySlot.screening_id)
+        .scalar_subquery()
+        .label("rerun_limit"),
+    )
+)
+_CLAIM_NEXT: Final = _CLAIM.where(TrySlot.id == _NEXT_SLOT)
+_CLAIM_MESSAGE: Final = _CLAIM.where(
+    TrySlot.id == sa.bindparam("slot"), TrySlot.generation == sa.bindparam("expected_generation")
+)
+_INSERT_ATTEMPT: Final = sa.insert(Attempt)
+
+
+def claim(ledger: Ledger, screening_id: str, owner_id: str, *, lease_ms: int) -> Claim | None:
+    """Transition 3 on the first queued slot of the screening that may start now; None if there is none."""
+    with ledger.unit_of_work() as connection:
+        now = ledger.clock(connection)
+        row = connection.execute(_CLAIM_NEXT, {"screening": screening_id, "now": now}).first()
+        return None if row is None else _claimed(connection, row, owner_id, lease_ms, now)
+
+
+def claim_message(
+    ledger: Ledger, slot_id: str, generation: int, owner_id: str, *, lease_ms: int
+) -> Claim | None:
+    """Transition 3 for a message `{slot, generation}`; None refuses it quietly (stale or duplicate)."""
+    with ledger.unit_of_work() as connection:
+        now = ledger.clock(connection)
+        values = {"slot": slot_id, "expected_generation": generation, "now": now}
+        row = connection.execute(_CLAIM_MESSAGE, values).first()
+        return None if row is None else _claimed(connection, row, owner_id, lease_ms, now)
+
+
+def _claimed(connection: Connection, row: sa.Row[Any], owner_id: str, lease_ms: int, now: int) -> Claim:
+    held = Claim(
+        screening_id=row.screening_id,
+        slot_id=row.id,
+        attempt_id=new_id(now),
+        task_id=row.task_id,
+        k=row.k,
+        token=row.token,
+        number=row.reruns + 1,
+        reruns=row.reruns,
+        rerun_limit=row.rerun_limit,
+        claimed_ms=now,
+        deadline_ms=now + row.limit_ms,
+        owner_id=owner_id,
+    )
+    connection.execute(
+        _INSERT_ATTEMPT,
+        {
+            "id": held.attempt_id,
+            "slot_id": held.slot_id,
+            "screening_id": held.screening_id,
+            "token": held.token,
+            "number": held.number,
+            "state": AttemptState.LIVE,
+            "phase": Phase.PREPARE,
+            "owner_id": owner_id,
+            "lease_until_ms": now + lease_ms,
+            "deadline_ms": held.deadline_ms,
+            "claimed_ms": now,
+        },
+    )
+    connection.execute(
+        INSERT_EVENT,
+        event_row(
+            now,
+            held.screening_id,
+            "claimed",
+            owner_id,
+            slot_id=held.slot_id,
+            attempt_id=held.attempt_id,
+            from_state=SlotState.QUEUED,
+            to_state=SlotState.RUNNING,
+            data={"token": held.token, "number": held.number},
+        ),
+    )
+    return held
+
+
+def beat(ledger: Ledger, owner_id: str, phases: Mapping[str, Phase], *, lease_ms: int) -> Beat:
+    """Transition 4 for every live attempt of this owner: renew the leases, store the phases, take orders.
+
+    `phases` maps attempt id to the phase it is in now. No event is written: a beat changes no state.
+    """
+    with ledger.unit_of_work() as connection:
+        now = ledger.clock(connection)
+        connection.execute(sa.update(HostOwner).where(HostOwner.id == owner_id).values(beaten_ms=now))
+        rows = connection.execute(
+            sa.update(Attempt)
+            .where(Attempt.owner_id == owner_id, Attempt.state == AttemptState.LIVE)
+            .values(lease_until_ms=now + lease_ms)
+            .returning(Attempt.id, Attempt.phase)
+        ).all()
+        changed = [
+            {"attempt": row.id, "now_in": phases[row.id]}
+            for row in rows
+            if row.id in phases and phases[row.id] != row.phase
+        ]
+        if changed:
+            connection.execute(
+                sa.update(Attempt)
+                .where(Attempt.id == sa.bindparam("attempt"), Attempt.state == AttemptState.LIVE)
+                .values(phase=sa.bindparam("now_in"))
+                .execution_options(synchronize_session=None),
+                changed,
+            )
+        live = frozenset(row.id for row in rows)
+        return Beat(live, _stopped(connection, owner_id))
+
+
+def _stopped(connection: Connection, owner_id: str) -> frozenset[str]:
+    query = (
+        sa.select(Attempt.id)
+        .join(Screening, Screening.id == Attempt.screening_id)
+        .where(
+            Attempt.owner_id == owner_id,
+            Attempt.state == AttemptState.LIVE,
+            Screening.stop_reason == ScreeningState.CANCELLED,
+        )
+    )
+    return frozenset(connection.scalars(query))
+
+
+def claims_of(ledger: Ledger, owner_ids: Collection[str]) -> list[Claim]:
+    """The live attempts of the given owners, as claims; for a take-over, oldest first."""
+    query = (
+        sa.select(Attempt, TrySlot, Screening.rerun_limit)
+        .join(TrySlot, TrySlot.id == Attempt.slot_id)
+        .join(Screening, Screening.id == Attempt.screening_id)
+        .where(Attempt.owner_id.in_(owner_ids), Attempt.state == AttemptState.LIVE)
+        .order_by(Attempt.claimed_ms, Attempt.id)
+    )
+    columns = (
+        Attempt.id,
+        Attempt.screening_id,
+        Attempt.slot_id,
+        Attempt.token,
+        Attempt.number,
+        Attempt.claimed_ms,
+        Attempt.deadline_ms,
+        Attempt.owner_id,
+        TrySlot.task_id,
+        TrySlot.k,
+        TrySlot.reruns,
+        Screening.rerun_limit,
+    )
+    with ledger.reading() as connection:
+        rows = connection.execute(query.with_only_columns(*columns)).all()
+    return [
+        Claim(
+            screening_id=row.screening_id,
+            slot_id=row.slot_id,
+            attempt_id=row.id,
+            task_id=row.task_id,
+            k=row.k,
+            token=row.token,
+            number=row.number,
+            reruns=row.reruns,
+            rerun_limit=row.rerun_limit,
+            claimed_ms=row.claimed_ms,
+            deadline_ms=row.deadline_ms,
+            owner_id=row.owner_id,
+        )
+        for row in rows
+    ]

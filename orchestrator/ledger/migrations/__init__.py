@@ -1,0 +1,1 @@
+"""Alembic environment of the ledger; packaged, run by `orchestrator.ledger.migrate` only."""

@@ -1,0 +1,186 @@
+"""Certificates and admission checks: append-only rows that others produce."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+from orchestrator.ids import new_id
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.errors import LedgerError
+from orchestrator.ledger.history import INSERT_EVENT, event_row
+from orchestrator.ledger.models import Attempt, Certificate, PackCheck
+
+
+class CertificateKind(StrEnum):
+    """Which statement a certificate carries."""
+
+    OPENING = "opening"
+    TRY = "try"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True)
+class StoredCertificate:
+    """One row of `certificate`; `digest` is SHA-256 of the envelope bytes, `path` where a bundle lies."""
+
+    id: str
+    screening_id: str
+    kind: CertificateKind
+    attempt_id: str | None
+    digest: str
+    path: str | None
+    envelope: bytes
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class TaskCheck:
+    """What the admission gate found for one task in one pair of images."""
+
+    pack_digest: str
+    task_id: str
+    task_digest: str
+    agent_image: str
+    grader_image: str
+    oracle_runs: int
+    oracle_passes: int
+    nop_runs: int
+    nop_fails: int
+    stable: bool
+
+    @property
+    def proven(self) -> bool:
+        """The oracle passed in every run (at least once) and grading the same twice agreed."""
+        return self.oracle_runs > 0 and self.oracle_passes == self.oracle_runs and self.stable
+
+
+def add_certificate(
+    ledger: Ledger,
+    *,
+    screening_id: str,
+    kind: CertificateKind,
+    digest: str,
+    envelope: bytes,
+    who: str,
+    attempt_id: str | None = None,
+    path: str | None = None,
+    certificate_id: str | None = None,
+) -> bool:
+    """Store a certificate; False when the very same one (by digest) is already there.
+
+    Raises `LedgerError` when the attempt has not ended with an outcome, or when its place (opening,
+    summary, this attempt) is taken by a different certificate.
+    """
+    with ledger.unit_of_work() as connection:
+        now = ledger.clock(connection)
+        if connection.scalar(sa.select(Certificate.id).where(Certificate.digest == digest)):
+            return False
+        slot_id, token = None, None
+        taken = sa.select(Certificate.id).where(Certificate.screening_id == screening_id)
+        if kind is CertificateKind.TRY:
+            found = connection.execute(
+                sa.select(Attempt.slot_id, Attempt.token, Attempt.outcome).where(
+                    Attempt.id == attempt_id, Attempt.screening_id == screening_id
+                )
+            ).first()
+            if found is None or found.outcome is None:
+                raise LedgerError(f"attempt {attempt_id} has no outcome to certify")
+            slot_id, token = found.slot_id, found.token
+            taken = taken.where(Certificate.attempt_id == attempt_id)
+        else:
+            taken = taken.where(Certificate.kind == kind)
+        if other := connection.scalar(taken):
+            raise LedgerError(f"certificate {other} already stands in the place of this {kind} certificate")
+        row = {
+            "id": certificate_id or new_id(now),
+            "screening_id": screening_id,
+            "kind": kind,
+            "attempt_id": attempt_id,
+            "slot_id": slot_id,
+            "token": token,
+            "digest": digest,
+            "path": path,
+            "envelope": envelope,
+            "at_ms": now,
+        }
+        connection.execute(sa.insert(Certificate), row)
+        event = event_row(
+            now,
+            screening_id,
+            "certified",
+            who,
+            slot_id=slot_id,
+            attempt_id=attempt_id,
+            reason=kind,
+            data={"digest": digest},
+        )
+        connection.execute(INSERT_EVENT, event)
+        return True
+
+
+def certificates(
+    ledger: Ledger, screening_id: str, kind: CertificateKind | None = None
+) -> list[StoredCertificate]:
+    """The certificates of a screening in the order they were stored."""
+    query = (
+        sa.select(Certificate).where(Certificate.screening_id == screening_id).order_by(Certificate.id)
+    ).with_only_columns(
+        Certificate.id,
+        Certificate.screening_id,
+        Certificate.kind,
+        Certificate.attempt_id,
+        Certificate.digest,
+        Certificate.path,
+        Certificate.envelope,
+        Certificate.at_ms,
+    )
+    if kind is not None:
+        query = query.where(Certificate.kind == kind)
+    with ledger.reading() as connection:
+        rows = connection.execute(query).all()
+    return [
+        StoredCertificate(
+            row.id,
+            row.screening_id,
+            CertificateKind(row.kind),
+            row.attempt_id,
+            row.digest,
+            row.path,
+            row.envelope,
+            row.at_ms,
+        )
+        for row in rows
+    ]
+
+
+def add_pack_check(ledger: Ledger, found: TaskCheck) -> str:
+    """Note one run of the admission gate; returns its id."""
+    with ledger.unit_of_work() as connection:
+        now = ledger.clock(connection)
+        chosen = new_id(now)
+        row = {name: getattr(found, name) for name in TaskCheck.__dataclass_fields__}
+        connection.execute(sa.insert(PackCheck), {"id": chosen, "at_ms": now, **row})
+    return chosen
+
+
+def last_pack_check(
+    ledger: Ledger, *, task_digest: str, agent_image: str, grader_image: str
+) -> TaskCheck | None:
+    """The newest admission check of exactly this task in exactly these images."""
+    columns = [getattr(PackCheck, name) for name in TaskCheck.__dataclass_fields__]
+    query = (
+        sa.select(*columns)
+        .where(
+            PackCheck.task_digest == task_digest,
+            PackCheck.agent_image == agent_image,
+            PackCheck.grader_image == grader_image,
+        )
+        .order_by(PackCheck.at_ms.desc(), PackCheck.id.desc())
+        .limit(1)
+    )
+    with ledger.reading() as connection:
+        row = connection.execute(query).first()
+    return None if row is None else TaskCheck(**row._mapping)

@@ -1,0 +1,1 @@
+"""What will be run, in which order and under which conditions."""
