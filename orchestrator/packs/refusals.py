@@ -29,7 +29,6 @@ class RefusalCode(StrEnum):
     HOST_ENV = "host-env"
     COLLECT = "collect"
     ARTIFACT = "artifact"
-    NO_ARTIFACTS = "no-artifacts"
     SIMULATED_USER = "simulated-user"
     TRAJECTORY = "trajectory"
     NO_ENVIRONMENT = "no-environment"

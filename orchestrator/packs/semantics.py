@@ -20,7 +20,6 @@ from orchestrator.packs.task_environment import Environment, NetworkMode, PhaseN
 from orchestrator.packs.tree import TreeEntry, tree_digest
 
 VerifierMode = Literal["shared", "separate"]
-CONVENTION_ARTIFACTS: Final = "/logs/artifacts"
 ENVIRONMENT_DIR: Final = "environment"
 TESTS_DIR: Final = "tests"
 _TEMPLATE: Final = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
@@ -134,23 +133,16 @@ def grader_context(task: HarborTask) -> ImageContext:
 class Artifact:
     """One thing carried from the agent's container into the grader's, at the same absolute path.
 
-    `destination` is where it lies in the evidence (relative); `exclude` are tar exclude patterns;
-    `implicit` marks the conventional folder /logs/artifacts, which may be absent.
+    `destination` is where it lies in the evidence (relative); `exclude` are tar exclude patterns.
     """
 
     source: str
     destination: str
     exclude: tuple[str, ...] = ()
-    implicit: bool = False
 
     def as_data(self) -> dict[str, object]:
         """Plain data for `AttemptOrder.artifacts`."""
-        return {
-            "source": self.source,
-            "destination": self.destination,
-            "exclude": list(self.exclude),
-            "implicit": self.implicit,
-        }
+        return {"source": self.source, "destination": self.destination, "exclude": list(self.exclude)}
 
 
 def artifact_problem(entry: ArtifactEntry) -> str | None:
@@ -170,7 +162,7 @@ def artifact_problem(entry: ArtifactEntry) -> str | None:
 
 
 def artifacts(task: HarborTask) -> tuple[Artifact, ...]:
-    """What is carried over: /logs/artifacts first (unless declared), then the declared ones in order.
+    """The declared artifacts in order; the worker carries /logs/artifacts as well, whatever is declared.
 
     Entries with an `artifact_problem` are left out here; such a task is refused before.
     """
@@ -180,8 +172,6 @@ def artifacts(task: HarborTask) -> tuple[Artifact, ...]:
             source = str(PurePosixPath("/" + entry.source.lstrip("/")))
             destination = str(PurePosixPath(entry.destination or source.lstrip("/")))
             out.append(Artifact(source, destination, entry.exclude))
-    if all(artifact.source != CONVENTION_ARTIFACTS for artifact in out):
-        out.insert(0, Artifact(CONVENTION_ARTIFACTS, CONVENTION_ARTIFACTS.lstrip("/"), implicit=True))
     return tuple(dict.fromkeys(out))
 
 

@@ -49,6 +49,16 @@ class HarborTask:
         return tuple(entry for entry in below(self.entries, folder) if entry.path not in self.ignored)
 
     @property
+    def test_files(self) -> tuple[str, ...]:
+        """The uploads of tests/, relative to it."""
+        return tuple(entry.path.removeprefix("tests/") for entry in self.upload_files("tests"))
+
+    @property
+    def solution_files(self) -> tuple[str, ...]:
+        """The uploads of solution/, relative to it."""
+        return tuple(entry.path.removeprefix("solution/") for entry in self.upload_files("solution"))
+
+    @property
     def has_solution(self) -> bool:
         """Whether the oracle can run: solution/solve.sh is there and not ignored."""
         return self.has("solution/solve.sh") and "solution/solve.sh" not in self.ignored
