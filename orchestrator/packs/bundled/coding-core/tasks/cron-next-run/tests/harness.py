@@ -189,12 +189,12 @@ def scratch(source=None):
 
 
 def put(folder, name, data, mode=0o666):
-    """Write one of the grader's own files into a scratch folder before any child has run there."""
+    """Write one of the grader's own files into a scratch folder."""
     place = Path(folder) / name
     for parent in reversed([p for p in place.parents if len(p.parts) > len(Path(folder).parts)]):
         if not parent.is_dir():
             parent.mkdir()
-        parent.chmod(0o777)
+            parent.chmod(0o777)
     if place.is_symlink() or place.exists():
         place.unlink()
     place.write_bytes(data.encode() if isinstance(data, str) else data)
