@@ -1,0 +1,51 @@
+"""`python -m sandbox_images`: what `make setup` calls before there is a ledger or a pack."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from .base import BASE_IMAGE, ensure_base
+from .engine import connect, ensure_engine
+from .errors import ImageError
+from .lock import ImageLock
+from .store import ImageStore
+
+EXIT_UNAVAILABLE = 4
+
+
+def _say(line: str) -> None:
+    click.echo(f"  {line}", err=True)
+
+
+@click.group()
+def main() -> None:
+    """Prepare this machine for sandboxes."""
+
+
+@main.command("ensure-engine")
+@click.option("--home", type=click.Path(path_type=Path), required=True, help="Folder for the engine's log.")
+def engine_command(home: Path) -> None:
+    """Install and start a Docker engine if none answers."""
+    ensure_engine(_say, home / "cache" / "engine")
+
+
+@main.command("ensure-base")
+@click.option("--home", type=click.Path(path_type=Path), required=True, help="Folder of lock and cache.")
+@click.argument("names", nargs=-1)
+def base_command(home: Path, names: tuple[str, ...]) -> None:
+    """Make or pull base images, and lock them by Id."""
+    store = ImageStore(connect(600), ImageLock(home / "images.lock.json"), home / "cache", _say)
+    for name in names or (BASE_IMAGE,):
+        image = ensure_base(store, name)
+        click.echo(f"{image.name} {image.id}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ImageError as error:
+        click.echo(f"error: {error.message}" + (f"\n  {error.hint}" if error.hint else ""), err=True)
+        sys.exit(EXIT_UNAVAILABLE)
