@@ -18,5 +18,5 @@ class MalformedInputError(ScoringError):
     """An input value is out of its domain; it is refused, never coerced."""
 
 
-class MethodologyMixError(ScoringError):
-    """Results of two methodology ids (or two keys) were about to be combined."""
+class MethodologyMixError(ScoringError, TypeError):
+    """Results of two methodology ids (or two keys) were about to be combined; a type error, not a warning."""

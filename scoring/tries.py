@@ -53,15 +53,24 @@ class Plan:
     withheld_tasks: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        if not self.pack_tasks:
+            raise MalformedInputError("empty-pack", "a pack has at least one task")
         if len(set(self.pack_tasks)) != len(self.pack_tasks):
             raise MalformedInputError("duplicate-task", "the pack lists a task twice")
         if set(self.planned) - set(self.pack_tasks):
             raise MalformedInputError("foreign-task", "a planned task is not in the pack")
         for task, count in self.planned.items():
-            if isinstance(count, bool) or count < 0:
+            if not _whole(count, least=0):
                 raise MalformedInputError("planned-count", f"task {task} plans {count} tries")
-        if isinstance(self.declared_tries, bool) or self.declared_tries < 1:
+        if not _whole(self.declared_tries, least=1):
             raise MalformedInputError("declared-tries", "a pack declares at least one try per task")
+        if self.withheld_tasks - set(self.pack_tasks):
+            raise MalformedInputError("foreign-task", "a withheld task is not in the pack")
+
+
+def _whole(value: object, least: int) -> bool:
+    """Whether `value` is an int (never a bool or a float) of at least `least`."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 _SEAL: Final = object()
@@ -126,7 +135,7 @@ class VerifiedTry:
             least = 1 if name in ("index", "attempt") else 0
             if name == "cost_nusd" and value is None:
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if not _whole(value, least):
                 raise MalformedInputError("number", f"{name} is {value!r}")
         if (self.certificate_digest is None) != (self.certificate is CertificateState.MISSING):
             raise MalformedInputError("certificate", "a digest goes with every certificate and with no other")
