@@ -40,7 +40,16 @@ def base_command(home: Path, names: tuple[str, ...]) -> None:
     store = ImageStore(connect(600), ImageLock(home / "images.lock.json"), home / "cache", _say)
     for name in names or (BASE_IMAGE,):
         image = ensure_base(store, name)
-        click.echo(f"{image.name} {image.id}")
+        click.echo(f"  {image.name} {image.id}", err=True)
+
+
+@main.command("setup")
+@click.option("--home", type=click.Path(path_type=Path), required=True, help="Folder of lock, cache and log.")
+@click.pass_context
+def setup_command(context: click.Context, home: Path) -> None:
+    """Both: the engine, then the base image of the bundled packs."""
+    context.invoke(engine_command, home=home)
+    context.invoke(base_command, home=home, names=())
 
 
 if __name__ == "__main__":

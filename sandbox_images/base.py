@@ -23,6 +23,7 @@ from .store import ImageStore
 
 BASE_IMAGE = "assize/base:1"
 RECIPE_LABEL = "assize.recipe"
+DETAIL_LABEL = "assize.detail"
 _OWN_PREFIX = "assize/"
 
 
@@ -113,13 +114,10 @@ def _made(store: ImageStore, name: str, recipe: Recipe | None) -> LockedImage:
         )
     digest = _recipe_digest(recipe, name)
     source = "standin" if recipe.standin else "mmdebstrap"
-    for summary in store.labelled(RECIPE_LABEL, digest):
-        description = store.inspect(str(summary["Id"]))
-        if description is not None:
-            return locked_image(
-                description, source, digest, store.labels(description).get("assize.detail", "")
-            )
     target = name if not recipe.standin else f"assize/standin:{digest[:16]}"
+    # By tag, not by label: images built on top of this one inherit its labels.
+    if (made := store.inspect(target)) and store.labels(made).get(RECIPE_LABEL) == digest:
+        return locked_image(made, source, digest, store.labels(made).get(DETAIL_LABEL, ""))
     what = "as a stand-in, " if recipe.standin else ""
     store.say(f"building {name} {what}from the host's own packages (one to three minutes)")
     store.cache.mkdir(parents=True, exist_ok=True)
@@ -131,7 +129,7 @@ def _made(store: ImageStore, name: str, recipe: Recipe | None) -> LockedImage:
         else:
             detail = debian.build_rootfs(recipe, layer, store.say)
             command = ["/bin/bash"]
-        labels = {RECIPE_LABEL: digest, "assize.image": target, "assize.detail": detail}
+        labels = {RECIPE_LABEL: digest, "assize.image": target, DETAIL_LABEL: detail}
         identifier = load_layer(store, layer, target, labels, command)
     description = store.inspect(identifier)
     if description is None:

@@ -73,9 +73,18 @@ def read_pip_settings() -> PipSettings:
     return PipSettings(index, setting("cert") or os.environ.get("REQUESTS_CA_BUNDLE", ""))
 
 
+def pip_environment() -> dict[str, str]:
+    """The environment for a pip of this host. Older pips read only PIP_CERT, not SSL_CERT_FILE."""
+    environment = dict(os.environ)
+    if bundle := environment.get("SSL_CERT_FILE"):
+        environment.setdefault("PIP_CERT", bundle)
+    return environment
+
+
 def _pip(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, *arguments],
+        env=pip_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -39,11 +39,6 @@ class ImageStore:
         except docker.errors.ImageNotFound:
             return None
 
-    def labelled(self, label: str, value: str) -> list[dict[str, Any]]:
-        """Summaries of the tagged images that carry `label=value`."""
-        found = self.engine.images(filters={"label": f"{label}={value}", "dangling": False})
-        return cast("list[dict[str, Any]]", found)
-
     def labels(self, description: dict[str, Any]) -> dict[str, str]:
         """The labels of an inspected image."""
         return cast("dict[str, str]", (description.get("Config") or {}).get("Labels") or {})

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from .archive import EPOCH_S
 from .errors import ImageUnavailableError
+from .index import pip_environment
 from .recipes import Recipe
 
 _TIMEOUT_S = 600
@@ -71,6 +72,7 @@ def _download(requirement: str, folder: Path) -> Path:
     try:
         done = subprocess.run(
             command,
+            env=pip_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -1,0 +1,59 @@
+# The two commands of the README are `make demo` and `make test`; each does all of its own set-up.
+# Everything is kept below this folder: .venv (Python), .assize (ledger, evidence, keys, image lock).
+
+SHELL := /bin/sh
+ASSIZE_HOME ?= $(CURDIR)/.assize
+export ASSIZE_HOME
+
+VENV := .venv
+PY := $(VENV)/bin/python
+ASSIZE := $(VENV)/bin/assize
+STAMP := $(VENV)/.installed
+SOURCES := orchestrator workers scoring sandbox_images tests
+
+.PHONY: help demo test bench check setup lock clean
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## make demo    screen the bundled pack coding-core with two agents, in real sandboxes
+demo: setup
+	@echo "==> screening coding-core with oracle and nop" >&2
+	@$(ASSIZE) screen coding-core --agent oracle --agent nop
+
+## make test    run every test (unit, and integration with a real Docker engine)
+test: setup
+	@echo "==> running the tests" >&2
+	@$(VENV)/bin/pytest
+
+## make bench   print measured ratios as JSON lines
+bench: setup
+	@echo "==> measuring" >&2
+	@set -e; for script in tests/bench/bench_*.py; do $(PY) "$$script"; done
+
+## make check   linter and type checker
+check: $(STAMP)
+	@echo "==> checking" >&2
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/mypy $(SOURCES)
+
+## make setup   Python environment, Docker engine, base image (nothing to do: about a second)
+setup: $(STAMP)
+	@echo "==> checking the Docker engine and the base image" >&2
+	@$(PY) -m sandbox_images setup --home "$(ASSIZE_HOME)"
+
+$(STAMP): requirements.lock pyproject.toml sandbox_images/setup/venv.sh
+	@echo "==> setting up Python" >&2
+	@sandbox_images/setup/venv.sh
+	@touch $(STAMP)
+
+## make lock    resolve requirements.lock again, within what pyproject.toml allows
+lock:
+	@echo "==> resolving requirements.lock" >&2
+	@sandbox_images/setup/lock.sh
+
+## make clean   remove what can be made again; .assize (evidence, keys) is kept
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	@find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "kept: $(ASSIZE_HOME)" >&2
