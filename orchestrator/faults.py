@@ -1,7 +1,7 @@
 """One pure, total function from observations to how an attempt ended (DESIGN section 7).
 
 The rules are data: the first row of `RULES` whose condition holds decides, in the order of
-reference/sandbox.md section 5 (our own kill, integrity, host faults, counters, death, verdict). Each row
+reference/sandbox.md section 5 (integrity and host faults, our own kill, counters, death, verdict). Each row
 names the observations that it rests on, and these are certified with the decision. Text printed by an
 agent is not an observation.
 
@@ -99,6 +99,21 @@ RULES: Final[tuple[Rule, ...]] = (
         Phase.PREPARE,
         ("evidence_error", "agent_started"),
     ),
+    # A kill, pause or restart from outside comes before our own clocks: it may be why a clock ran out.
+    Rule(
+        "engine-restart",
+        lambda s: s.agent_death is Death.ENGINE_RESTART,
+        Reason.SANDBOX_LOST,
+        Phase.AGENT,
+        ("agent_death",),
+    ),
+    Rule(
+        "killed-from-outside",
+        lambda s: s.agent_death in _FOREIGN,
+        Reason.SANDBOX_LOST,
+        Phase.AGENT,
+        ("agent_death",),
+    ),
     # Our own kill: which clock or cap fired is known to us alone.
     Rule("cost-cap", lambda s: s.cost_cap_hit, Reason.COST_CAP, Phase.AGENT, ("cost_cap_hit",)),
     Rule("step-cap", lambda s: s.step_cap_hit, Reason.STEP_CAP, Phase.AGENT, ("step_cap_hit",)),
@@ -130,21 +145,6 @@ RULES: Final[tuple[Rule, ...]] = (
         Reason.OUTPUT_LIMIT,
         Phase.AGENT,
         ("agent_clock", "agent_clock_value"),
-    ),
-    # Integrity and host faults during the agent phase.
-    Rule(
-        "engine-restart",
-        lambda s: s.agent_death is Death.ENGINE_RESTART,
-        Reason.SANDBOX_LOST,
-        Phase.AGENT,
-        ("agent_death",),
-    ),
-    Rule(
-        "killed-from-outside",
-        lambda s: s.agent_death in _FOREIGN,
-        Reason.SANDBOX_LOST,
-        Phase.AGENT,
-        ("agent_death",),
     ),
     Rule(
         "engine-with-agent",

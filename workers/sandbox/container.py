@@ -14,7 +14,6 @@ from workers.sandbox.watch import EngineWatch
 
 _EVENT_WAIT_S: Final = 3.0
 _STOP_WAIT_S: Final = 30
-_OUTSIDE: Final = frozenset({"kill", "stop", "pause"})
 
 
 class Container:
@@ -25,7 +24,7 @@ class Container:
     ) -> None:
         self._engine = engine
         self._watch = watch
-        self._killed_by_us = False
+        self._our_kills = 0
         self.id: Final = container_id
         self.body: Final = body
         self.created_at: Final = time.monotonic()
@@ -88,31 +87,30 @@ class Container:
         if paused:
             with translated("unpause"):
                 self._engine.api.unpause(self.id)
-        self._killed_by_us = True
         try:
             with translated("kill"):
                 self._engine.api.kill(self.id)
+            self._our_kills += 1
         except EngineCallError as error:
-            if error.status != 409:  # 409: it ended in between
+            if error.status != 409:  # 409: it ended in between, by another hand
                 raise
         with translated("wait"):
             self._engine.api.wait(self.id, timeout=_STOP_WAIT_S, condition="not-running")
 
     def death(self, state: Mapping[str, Any] | None) -> Death | None:
         """How it ended if not by us: None after our own kill of a container nobody else touched."""
-        actions = self._watch.actions(self.id)
         if self._watch.broken_since(self.created_at):
-            return Death.ENGINE_RESTART if not self._killed_by_us else None
+            return None if self._our_kills else Death.ENGINE_RESTART
         if state is None:
             return Death.REMOVED
-        if self._killed_by_us:
-            return Death.FOREIGN_KILL if "pause" in actions else None
+        # Events arrive in order: once `die` is here, every kill before it is here as well.
         self._watch.wait_for(self.id, "die", _EVENT_WAIT_S)
-        if self._watch.actions(self.id) & _OUTSIDE:
+        actions = self._watch.actions(self.id)
+        if actions["kill"] > self._our_kills or actions["pause"] or actions["stop"]:
             return Death.FOREIGN_KILL
-        if state.get("OOMKilled"):
-            return Death.OOM
-        return Death.SELF
+        if self._our_kills:
+            return None
+        return Death.OOM if state.get("OOMKilled") else Death.SELF
 
     def changes(self) -> list[tuple[int, str]]:
         """(kind, path) of everything that differs from the image; kind 0 changed, 1 added, 2 deleted."""

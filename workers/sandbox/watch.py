@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import urllib.parse
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Final
 
 from workers.sandbox.client import Engine
@@ -28,7 +28,7 @@ class EngineWatch:
         self._engine = engine
         self._label = label
         self._changed = threading.Condition()
-        self._seen: dict[str, set[str]] = defaultdict(set)
+        self._seen: dict[str, Counter[str]] = defaultdict(Counter)
         self._broken_at: list[float] = []
         self._closing = False
         self._connection: socket.socket | None = None
@@ -37,15 +37,15 @@ class EngineWatch:
         self._thread.start()
         self._ready.wait(10)
 
-    def actions(self, container_id: str) -> frozenset[str]:
-        """Actions seen so far for a container."""
+    def actions(self, container_id: str) -> Counter[str]:
+        """How often each action was seen so far for a container."""
         with self._changed:
-            return frozenset(self._seen.get(container_id, ()))
+            return Counter(self._seen.get(container_id, {}))
 
     def wait_for(self, container_id: str, action: str, timeout_s: float) -> bool:
         """True once `action` was seen for the container; False after `timeout_s`."""
         with self._changed:
-            return self._changed.wait_for(lambda: action in self._seen.get(container_id, ()), timeout_s)
+            return self._changed.wait_for(lambda: action in self._seen.get(container_id, {}), timeout_s)
 
     def broken_since(self, started: float) -> bool:
         """True if the stream broke after `started` (monotonic clock): the engine went away."""
@@ -97,5 +97,5 @@ class EngineWatch:
         container_id, action = event.get("id"), event.get("status")
         if isinstance(container_id, str) and isinstance(action, str):
             with self._changed:
-                self._seen[container_id].add(action.split(":")[0])
+                self._seen[container_id][action.split(":")[0]] += 1
                 self._changed.notify_all()
