@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from orchestrator import canonical
 from orchestrator.packs.errors import join_problems
+from orchestrator.packs.validation import sentences
 
 MANIFEST_FILE: Final = "pack.toml"
 LOCK_FILE: Final = "pack.lock.json"
@@ -239,21 +240,9 @@ def identity(lock: PackLock) -> str:
     return canonical.digest(plain(lock))
 
 
-def _sentence(error: Any) -> str:
-    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
-    if error["type"] == "missing":
-        return f"{key} is missing"
-    if error["type"] == "extra_forbidden":
-        return f"{key} is not a known key"
-    value = "" if isinstance(error["input"], dict) else f" = {repr(error['input'])[:80]}"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{key or 'the whole file'}{value}: {message[:1].lower()}{message[1:]}"
-
-
 def validated(model: type[_M], data: Any, subject: str) -> _M:
     """`data` (from TOML or JSON) as a strict `model`; `PackError` lists every bad key with its value."""
     try:
         return model.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        problems = {_sentence(item) for item in error.errors(include_url=False, include_context=False)}
-        raise join_problems(subject, sorted(problems)) from None
+        raise join_problems(subject, sentences(error)) from None

@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from orchestrator.packs.errors import PackError, join_problems
 from orchestrator.packs.task_environment import Environment, Healthcheck, PhaseNetwork, Seconds, Section, User
+from orchestrator.packs.validation import sentences
 
 SCHEMA_VERSIONS: Final = ("1.0", "1.1", "1.2", "1.3", "1.4")
 MAIN_SERVICE: Final = "main"
@@ -221,18 +222,6 @@ def _unknown_keys(raw: Mapping[str, Any], model: type[Section], at: str = "") ->
                 yield from _unknown_keys(item, inner, where + suffix)
 
 
-def _describe(error: Any) -> str:
-    """One sentence for one validation error: key, value (never of env or headers), what is wrong."""
-    parts = [part for part in error["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
-    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
-    wrong = error["msg"].removeprefix("Value error, ")
-    hidden = _SECRET_PLACES.intersection(str(part) for part in parts) or isinstance(error["input"], dict)
-    if error["type"] == "missing":
-        return f"{key} is missing"
-    value = "" if hidden else f" = {repr(error['input'])[:80]}"
-    return f"{key or 'the whole file'}{value}: {wrong[:1].lower()}{wrong[1:]}"
-
-
 def parse_task_config(text: str, task: str) -> TaskConfig:
     """Read task.toml; `PackError` names `task`, each bad key and its value (but never a value of `env`)."""
     subject = f"task {task}: task.toml"
@@ -248,6 +237,5 @@ def parse_task_config(text: str, task: str) -> TaskConfig:
     try:
         config = TaskConfig.model_validate(raw)
     except ValidationError as error:
-        problems = {_describe(item) for item in error.errors(include_url=False, include_context=False)}
-        raise join_problems(subject, sorted(problems)) from None
+        raise join_problems(subject, sentences(error, _SECRET_PLACES)) from None
     return config.model_copy(update={"unknown_keys": unknown})

@@ -1,0 +1,1 @@
+"""Agents: registered, digest-pinned revisions and the bundles that `exec` agents bring."""

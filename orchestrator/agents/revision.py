@@ -1,0 +1,237 @@
+"""An agent revision: what is screened, as strict TOML on the outside and one pinned model inside.
+
+The bundle's digest is part of the revision, so that its own digest pins everything the agent brings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from orchestrator import canonical
+from orchestrator.agents.bundle import BundleManifest, read_bundle
+from orchestrator.agents.errors import AgentError, BundleError, listed
+from orchestrator.packs.validation import sentences
+
+FORMAT: Final = "assize.agent/1"
+MOUNT: Final = "/opt/agent"
+MAX_ARGUMENTS: Final = 64
+MAX_VALUE: Final = 4096
+NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]*$"
+VERSION_PATTERN: Final = r"^[0-9A-Za-z][0-9A-Za-z._+-]*$"
+_ENV_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+_SECRET_NAME: Final = re.compile(r"KEY|SECRET|TOKEN(?!S|IZ)|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE")
+_SECRET_VALUE: Final = re.compile(
+    r"sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|-----BEGIN |eyJ[A-Za-z0-9_-]{20,}\."
+)
+_CONTRACT_PREFIXES: Final = ("ASSIZE_", "LD_", "OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_", "DOCKER_")
+_CONTRACT_NAMES: Final = frozenset(
+    {"HOME", "PATH", "USER", "LOGNAME", "SHELL", "PWD", "TERM", "LANG", "NO_COLOR", "CI", "IS_SANDBOX"}
+)
+RELAY_MISSING: Final = (
+    "declares a model, but metered model calls go through the relay, which is not part of this version; "
+    'an exec agent has to say declared = "none"'
+)
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ModelRole(_Model):
+    """One model the agent declares: its role in the agent and the provider's exact name."""
+
+    role: Annotated[str, Field(min_length=1, max_length=64)]
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def env_problem(name: str, value: str) -> str | None:
+    """Why an agent may not set this variable; None if it may. Never repeats the value."""
+    if not _ENV_NAME.fullmatch(name):
+        return f"{name!r} is not an upper-case variable name"
+    if name in _CONTRACT_NAMES or name.startswith(_CONTRACT_PREFIXES):
+        return f"{name} is set by the run contract"
+    if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value):
+        return f"{name} looks like a secret; revisions are published, and sandboxes hold no secrets"
+    if len(value) > MAX_VALUE or "\x00" in value:
+        return f"{name} is longer than {MAX_VALUE} characters or holds a NUL"
+    return None
+
+
+class Run(_Model):
+    """How an `exec` agent runs: argv as executed in the task container, extra variables, root or not."""
+
+    command: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_ARGUMENTS)]
+    env: dict[str, str] = Field(default_factory=dict)
+    wants_root: bool = False
+
+    @field_validator("command")
+    @classmethod
+    def _arguments(cls, command: tuple[str, ...]) -> tuple[str, ...]:
+        if not command[0] or any("\x00" in part or len(part) > MAX_VALUE for part in command):
+            raise ValueError(f"arguments have at most {MAX_VALUE} characters, no NUL, and a program first")
+        return command
+
+    @field_validator("env")
+    @classmethod
+    def _allowed(cls, env: dict[str, str]) -> dict[str, str]:
+        problems = [found for name, value in sorted(env.items()) if (found := env_problem(name, value))]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return env
+
+
+class AgentRevision(_Model):
+    """One immutable revision; `digest` is its identity. `run` and `bundle_digest` only with kind `exec`."""
+
+    format: Literal["assize.agent/1"] = FORMAT
+    name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)]
+    version: Annotated[str, Field(pattern=VERSION_PATTERN, max_length=100)]
+    kind: Literal["oracle", "nop", "exec"]
+    description: Annotated[str, Field(max_length=2000)] = ""
+    models: tuple[ModelRole, ...] = ()
+    run: Run | None = None
+    bundle_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+
+    @property
+    def label(self) -> str:
+        """`name@version`."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON, 64 hex digits; it covers the bundle's digest."""
+        return canonical.digest(self.model_dump(mode="json"))
+
+    def canonical_bytes(self) -> bytes:
+        """The bytes that are stored and hashed."""
+        return canonical.encode(self.model_dump(mode="json"))
+
+
+class _AgentSection(_Model):
+    name: str
+    version: str
+    kind: Literal["oracle", "nop", "exec"]
+    description: str = ""
+
+
+class _ModelSection(_Model):
+    declared: Literal["none"] | tuple[ModelRole, ...] = "none"
+
+
+class _RunSection(_Model):
+    command: tuple[str, ...]
+    bundle: Annotated[str, Field(min_length=1)] | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+    wants_root: bool = False
+
+
+class _File(_Model):
+    agent: _AgentSection
+    model: _ModelSection = Field(default_factory=_ModelSection)
+    run: _RunSection | None = None
+
+
+@dataclass(frozen=True)
+class ParsedRevision:
+    """A revision with the folder its bundle was read from and that bundle's manifest."""
+
+    revision: AgentRevision
+    bundle_dir: Path | None
+    bundle: BundleManifest | None
+
+
+def _validated(data: Any, subject: str) -> _File:
+    try:
+        return _File.model_validate_json(json.dumps(data, default=str))
+    except ValidationError as error:
+        raise AgentError(listed(subject, sentences(error, {"env"}))) from None
+
+
+def _program(command: tuple[str, ...], bundle: BundleManifest | None, subject: str) -> tuple[str, ...]:
+    """`command` with a program of the bundle made absolute.
+
+    `AgentError` if the bundle does not hold it or it is not executable. An absolute path, or a bare name that the bundle does not hold, is a program of the task's image.
+    """
+    program, rest = command[0] if command else "", command[1:]
+    inside = program.removeprefix(MOUNT + "/") if program.startswith(MOUNT + "/") else program
+    if inside.startswith("/"):
+        return command
+    path = inside.removeprefix("./")
+    entry = None if bundle is None else bundle.get(path)
+    if entry is None:
+        if "/" not in program:
+            return command
+        raise AgentError(f"{subject}: run.command: the bundle holds no {path}")
+    if entry.type == "f" and not entry.executable:
+        raise AgentError(f"{subject}: run.command: {path} is not executable", hint=f"chmod +x {path}")
+    return (f"{MOUNT}/{path}", *rest)
+
+
+def _read_bundle(section: _RunSection, base: Path, subject: str) -> tuple[Path | None, BundleManifest | None]:
+    if section.bundle is None:
+        return None, None
+    folder = (base / section.bundle).resolve()
+    try:
+        return folder, read_bundle(folder)
+    except BundleError as error:
+        raise BundleError(f"{subject}: {error.message}") from None
+
+
+def parse_revision(text: str, base: Path, subject: str) -> ParsedRevision:
+    """Read a revision's TOML; `run.bundle` is relative to `base`.
+
+    Raises `AgentError` (or `BundleError`) naming `subject`, the key and its value; an `exec` agent that
+    declares a model is refused, because nothing could meter it in this version.
+    """
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise AgentError(f"{subject}: not valid TOML: {error}") from None
+    file = _validated(raw, subject)
+    models = () if file.model.declared == "none" else file.model.declared
+    if (file.run is not None) != (file.agent.kind == "exec"):
+        need = "needs" if file.agent.kind == "exec" else "has no use for"
+        raise AgentError(f"{subject}: an agent of kind {file.agent.kind} {need} a [run] section")
+    if models:
+        raise AgentError(f"{subject}: {file.agent.name} {RELAY_MISSING}")
+    run, folder, bundle = None, None, None
+    try:
+        if file.run is not None:
+            folder, bundle = _read_bundle(file.run, base, subject)
+            command = _program(file.run.command, bundle, subject)
+            run = Run(command=command, env=file.run.env, wants_root=file.run.wants_root)
+        revision = AgentRevision(
+            **file.agent.model_dump(),
+            models=models,
+            run=run,
+            bundle_digest=None if bundle is None else bundle.digest,
+        )
+    except ValidationError as error:
+        raise AgentError(listed(subject, sentences(error, {"env"}))) from None
+    return ParsedRevision(revision, folder, bundle)
+
+
+def load_revision(path: Path) -> ParsedRevision:
+    """Read the revision file `path`; errors as `parse_revision`."""
+    subject = f"agent {path.name}"
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AgentError(f"{subject}: {path} cannot be read as text ({error})") from None
+    return parse_revision(text, path.absolute().parent, subject)
+
+
+def decode_revision(raw: bytes, subject: str) -> AgentRevision:
+    """A stored revision from its canonical bytes; `AgentError` if they are not a revision."""
+    try:
+        data = canonical.decode_strict(raw)
+        return AgentRevision.model_validate_json(json.dumps(data))
+    except (canonical.CanonicalFormError, ValidationError) as error:
+        raise AgentError(f"{subject}: the stored revision is damaged ({type(error).__name__})") from None
