@@ -1,0 +1,207 @@
+"""What `assize verify` shows: text of certificates.md 3.6 and the same as plain data for `--json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from orchestrator.certificates.errors import REASONS, Finding
+from orchestrator.certificates.trust import TrustRoot
+from orchestrator.certificates.verdict import Check, EvidenceTally, ScreeningResult, TryResult, Verdict
+
+TRY_SCHEMA: Final = "assize/verify-try/1"
+SCREENING_SCHEMA: Final = "assize/verify-screening/1"
+LIMITS: Final = "proves who certified and that nothing changed; not that the grader or the pack is right"
+_NUSD: Final = 10**9
+_SHOWN: Final = 20
+
+
+def usd(nusd: int) -> str:
+    """Exact decimal USD of integer nano-USD, without trailing zeros beyond cents."""
+    whole, rest = divmod(nusd, _NUSD)
+    digits = f"{rest:09d}".rstrip("0").ljust(2, "0")
+    return f"{whole}.{digits}"
+
+
+def _check_data(check: Check) -> dict[str, Any]:
+    return {"check": check.name, "status": check.status, "codes": list(check.codes), "detail": check.detail}
+
+
+def _finding_data(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "exit": REASONS[finding.code].exit_code,
+        "where": finding.where or None,
+        "detail": finding.detail,
+    }
+
+
+def _common(result: TryResult | ScreeningResult, trust: TrustRoot | None) -> dict[str, Any]:
+    return {
+        "exit": result.exit_code,
+        "authentic": result.authentic.value,
+        "complete": result.complete.value,
+        "counts": result.counts.value,
+        "reasons": list(result.reasons),
+        "checks": [_check_data(check) for check in result.checks],
+        "findings": [_finding_data(finding) for finding in result.findings],
+        "evidence": asdict(result.evidence),
+        "trustRoot": None if trust is None else {"version": trust.version, "sha256": trust.sha256},
+        "limits": LIMITS,
+    }
+
+
+def try_data(result: TryResult, trust: TrustRoot | None = None) -> dict[str, Any]:
+    """One certificate as plain data."""
+    return {
+        "schema": TRY_SCHEMA,
+        **_common(result, trust),
+        "certificate": result.digest,
+        "keyid": result.keyid,
+        "predicate": result.predicate,
+    }
+
+
+def screening_data(result: ScreeningResult, trust: TrustRoot | None = None) -> dict[str, Any]:
+    """One screening as plain data; `certificates` has one short entry per try bundle."""
+    opening = result.opening
+    return {
+        "schema": SCREENING_SCHEMA,
+        **_common(result, trust),
+        "screening": None if opening is None else opening["screening"]["id"],
+        "opening": result.opening_digest,
+        "pack": None if opening is None else opening["pack"],
+        "agent": None if opening is None else opening["agent"],
+        "accounting": asdict(result.accounting),
+        "keyids": list(result.keyids),
+        "certificates": [_listed(one) for one in result.tries],
+    }
+
+
+def _listed(one: TryResult) -> dict[str, Any]:
+    body = one.predicate
+    return {
+        "number": one.number,
+        "certificate": one.digest,
+        "exit": one.exit_code,
+        "reasons": list(one.reasons),
+        "task": None if body is None else body["task"]["id"],
+        "index": None if body is None else body["try"]["index"],
+        "attempt": None if body is None else body["try"]["attempt"],
+        "outcome": None if body is None else body["result"]["outcome"],
+        "reason": None if body is None else body["result"]["reason"],
+    }
+
+
+def _row(name: str, text: str) -> str:
+    return f"{name:<11} {text}"
+
+
+def _evidence_row(tally: EvidenceTally) -> str:
+    if tally.checked is None:
+        return _row("evidence", f"not checked: {tally.listed} listed, {tally.withheld} withheld")
+    return _row("evidence", f"{tally.checked} checked, {tally.withheld} withheld, {tally.missing} missing")
+
+
+def _honest_rows(result: TryResult | ScreeningResult) -> list[str]:
+    """The rows on what this version cannot check."""
+    by_name = {check.name: check for check in result.checks}
+    return [
+        _row("logged", f"no   {by_name['logged'].detail}"),
+        _row("witnessed", f"no   {by_name['witnessed'].detail}"),
+        _row("notices", by_name["notices"].detail),
+    ]
+
+
+def _problem_rows(result: TryResult | ScreeningResult) -> list[str]:
+    rows = []
+    bad = [f for f in result.findings if REASONS[f.code].exit_code]
+    for finding in bad[:_SHOWN]:
+        place = f"{finding.where}: " if finding.where else ""
+        rows.append(_row("reason", f"{finding.code}: {place}{finding.detail}"))
+    if len(bad) > _SHOWN:
+        rows.append(_row("reason", f"and {len(bad) - _SHOWN} more (all with --json)"))
+    rows += [_row("note", f.detail) for f in result.findings if not REASONS[f.code].exit_code][:_SHOWN]
+    return rows
+
+
+def _verdict(verdict: Verdict) -> str:
+    return {Verdict.YES: "yes", Verdict.NO: "NO", Verdict.UNDECIDED: "UNDECIDED"}[verdict]
+
+
+def _outcome_row(body: dict[str, Any]) -> str:
+    result, usage = body["result"], body["usage"]
+    if usage["costNusd"] is None:
+        cost = "cost unknown (not metered)"
+    else:
+        listing = usage["priceList"]
+        cost = f"cost {usd(usage['costNusd'])} USD"
+        cost += f", price list {listing['id']} {listing['date']}" if listing else ", no priced call"
+    return _row("outcome", f"{result['outcome']} ({result['reason']}); {cost}")
+
+
+def try_text(result: TryResult, trust: TrustRoot | None = None) -> str:
+    """One certificate for a person."""
+    rows = [_row("authentic", _verdict(result.authentic))]
+    if result.keyid:
+        rows[0] = _row("authentic", f"{_verdict(result.authentic):<4} key {result.keyid}, try-certificate/v1")
+    rows += _root_rows(trust) + _honest_rows(result)
+    rows += [_evidence_row(result.evidence)]
+    body = result.predicate
+    if body is not None:
+        slot, pack = body["try"], body["pack"]
+        rows.append(
+            _row(
+                "try",
+                f"{pack['id']}@{pack['version']} {body['task']['id']} try {slot['index']}/{slot['of']} "
+                f"attempt {slot['attempt']}, judge {body['judge']}, sandbox {body['sandbox']['level']}, "
+                f"{body['visibility']}",
+            )
+        )
+        rows.append(_outcome_row(body))
+    rows += _problem_rows(result)
+    rows.append(_row("COMPLETE", _verdict(result.complete)))
+    counts = "yes, as a pass" if result.counts is Verdict.YES else _verdict(result.counts)
+    rows += [_row("COUNTS", counts), _row("limits", LIMITS)]
+    return "\n".join(rows)
+
+
+def screening_text(result: ScreeningResult, trust: TrustRoot | None = None) -> str:
+    """One screening for a person."""
+    keys = ", ".join(result.keyids)
+    rows = [_row("authentic", f"{_verdict(result.authentic):<4} {'keys ' + keys if keys else ''}".rstrip())]
+    rows += _root_rows(trust) + _honest_rows(result) + [_evidence_row(result.evidence)]
+    if result.opening is not None:
+        opening, sums = result.opening, result.accounting
+        rows += [
+            _row("screening", f"{opening['screening']['id']}, opened {opening['time']['openedAt']}"),
+            _row(
+                "subject",
+                f"{opening['agent']['id']}@{opening['agent']['version']} on "
+                f"{opening['pack']['id']}@{opening['pack']['version']}, judge {opening['judge']}",
+            ),
+            _row("parties", _parties(opening["screening"])),
+            _row(
+                "tries",
+                f"{sums.planned} planned: {sums.passed} passed, {sums.failed} failed, "
+                f"{sums.not_evaluable} not evaluable, {sums.uncountable} uncountable, "
+                f"{sums.invalid} invalid, {sums.unaccounted} unaccounted; {sums.reruns} re-runs",
+            ),
+        ]
+    rows += _problem_rows(result)
+    rows.append(_row("COMPLETE", _verdict(result.complete)))
+    rows += [_row("COUNTS", _verdict(result.counts)), _row("limits", LIMITS)]
+    return "\n".join(rows)
+
+
+def _parties(screening: dict[str, Any]) -> str:
+    return (
+        f"requested by {screening['requestedBy']}, funded by {screening['fundedBy']}, "
+        f"operated by {screening['operatedBy']}"
+    )
+
+
+def _root_rows(trust: TrustRoot | None) -> list[str]:
+    if trust is None:
+        return []
+    return [_row("trust root", f"version {trust.version}, sha256 {trust.sha256}")]

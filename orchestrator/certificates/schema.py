@@ -1,0 +1,412 @@
+"""The three predicates as strict tables (certificates.md 3.2), used when signing and when verifying.
+
+`shape` problems stop at the first misfit; `rules` then reports every contradiction inside the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from orchestrator import canonical
+from orchestrator.certificates.errors import Finding, VerificationError
+from orchestrator.certificates.shapes import (
+    DATE,
+    DECIMAL,
+    HEX_64,
+    ID,
+    JUDGE,
+    NAME,
+    ULID,
+    UTC,
+    Shape,
+    boolean,
+    digest,
+    integer,
+    many,
+    null,
+    nullable,
+    record,
+    text,
+    words,
+)
+from scoring.vocabulary import OUTCOME_OF, Outcome, Phase, Reason
+
+STATEMENT: Final = "https://in-toto.io/Statement/v1"
+PREFIX: Final = "https://assize.example/attestation/"
+OPENING: Final = "screening-opening/v1"
+TRY: Final = "try-certificate/v1"
+SUMMARY: Final = "screening-summary/v1"
+MINOR: Final = 0
+MAX_TASKS: Final = 10_000
+MAX_TRIES: Final = 100
+
+PAYLOAD_LIMIT_BYTES: Final = {OPENING: 4 << 20, TRY: 48 * 1024, SUMMARY: 4 << 20}
+"""Largest payload per statement type, checked before anything is parsed."""
+
+FAULT_CLASS: Final[dict[str, str | None]] = {
+    Outcome.PASSED: None,
+    Outcome.FAILED: "agent",
+    Outcome.PLATFORM_FAULT: "platform",
+    Outcome.NOT_EVALUABLE: None,
+}
+LEVELS: Final = ("verified", "unverified", "simulated")
+
+_id = text(ID, "id-charset")
+_name = text(NAME, "id-charset")
+_task = text(NAME, "id-charset")
+_ulid = text(ULID, "id-charset")
+_utc = text(UTC)
+_nusd = nullable(integer())
+_outcome = words(*(outcome.value for outcome in Outcome))
+_reason = words(*(reason.value for reason in Reason))
+_phase = words(*(phase.value for phase in Phase))
+_level = words(*LEVELS)
+_public = words("public", reason="visibility")
+
+_HEAD: Final[dict[str, Shape]] = {"minor": integer(), "critical": many(text(NAME), 16)}
+_PARTIES: Final[dict[str, Shape]] = {
+    "id": _ulid,
+    "requestedBy": _id,
+    "fundedBy": _id,
+    "operatedBy": _id,
+}
+_agent = record(
+    {
+        "id": _id,
+        "version": _name,
+        "digest": digest,
+        "connection": words("none", "relay", "own-endpoint"),
+        "models": many(record({"role": _id, "id": _name, "snapshot": nullable(_name)}), 16),
+    }
+)
+_grader = record(
+    {"id": _id, "digest": digest, "rewardKey": text(r"[\x20-\x7e]{1,128}"), "passAtLeast": text(DECIMAL)}
+)
+_simulator = nullable(record({"id": _name, "snapshot": nullable(_name), "paidBy": _id}))
+_conditions = record(
+    {
+        "networkPolicy": record({"id": _id, "digest": digest}),
+        "stepLimit": nullable(integer(1)),
+        "costCapNusd": _nusd,
+        "screeningCapNusd": _nusd,
+        "permittedTools": nullable(many(_name, 256)),
+        "hardwareClass": _name,
+        "runtime": _name,
+        "repeats": integer(1, MAX_TRIES),
+        "comparability": digest,
+    }
+)
+_caps = record(
+    {
+        name: integer(1)
+        for name in (
+            "agentWallMs",
+            "gradeWallMs",
+            "memoryBytes",
+            "cpusMilli",
+            "pids",
+            "outputBytes",
+            "artifactBytes",
+        )
+    }
+)
+_usage = record(
+    {
+        "metered": boolean,
+        "requests": nullable(integer()),
+        "inputTokens": nullable(integer()),
+        "cachedInputTokens": nullable(integer()),
+        "outputTokens": nullable(integer()),
+        "costNusd": _nusd,
+        "paidToolCallsNusd": _nusd,
+        "priceList": nullable(record({"id": _id, "date": text(DATE), "digest": digest})),
+    }
+)
+_label = words("independently-evaluated", "publisher-reported", "community-reported")
+
+_opening = record(
+    {
+        **_HEAD,
+        "statementId": _ulid,
+        "issuer": _id,
+        "screening": record(_PARTIES),
+        "pack": record(
+            {"id": _id, "version": _name, "digest": digest, "declaredTries": integer(1, MAX_TRIES)}
+        ),
+        "plan": many(
+            record(
+                {
+                    "taskId": _task,
+                    "digest": digest,
+                    "tries": integer(0, MAX_TRIES),
+                    "answerKeyWithheld": boolean,
+                    "caps": _caps,
+                }
+            ),
+            MAX_TASKS,
+            1,
+        ),
+        "agent": _agent,
+        "judge": text(JUDGE),
+        "grader": _grader,
+        "simulator": _simulator,
+        "conditions": _conditions,
+        "time": record({"openedAt": _utc, "issuedAt": _utc}),
+        "provenanceLabel": _label,
+        "visibility": _public,
+    }
+)
+
+_try = record(
+    {
+        **_HEAD,
+        "certificateId": _ulid,
+        "issuer": _id,
+        "screening": record({**_PARTIES, "openingDigest": digest}),
+        "pack": record({"id": _id, "version": _name, "digest": digest}),
+        "task": record({"id": _task, "digest": digest, "answerKeyWithheld": boolean, "caps": _caps}),
+        "try": record(
+            {
+                "id": _ulid,
+                "attemptId": _ulid,
+                "index": integer(1, MAX_TRIES),
+                "of": integer(1, MAX_TRIES),
+                "attempt": integer(1, MAX_TRIES),
+                "replaces": nullable(digest),
+            }
+        ),
+        "agent": _agent,
+        "judge": text(JUDGE),
+        "grader": _grader,
+        "simulator": _simulator,
+        "sandbox": record(
+            {
+                "level": _level,
+                "runtime": nullable(_name),
+                "gradingPlace": words("fresh", "in_place"),
+                "images": many(record({"role": _id, "digest": digest}), 8),
+                "runner": record({"version": _name, "digest": digest}),
+            }
+        ),
+        "conditions": _conditions,
+        "usage": _usage,
+        "result": record(
+            {
+                "outcome": _outcome,
+                "reason": _reason,
+                "phase": _phase,
+                "faultClass": nullable(words("agent", "platform")),
+                "rule": _id,
+                "restsOn": many(_id, 32),
+                "suspect": boolean,
+                "reward": nullable(text(DECIMAL)),
+                "checksPassed": nullable(integer()),
+                "checksTotal": nullable(integer()),
+            }
+        ),
+        "time": record({"handedOffAt": _utc, "finishedAt": _utc, "issuedAt": _utc, "wallMs": integer()}),
+        "provenanceLabel": _label,
+        "visibility": _public,
+    }
+)
+
+_summary = record(
+    {
+        **_HEAD,
+        "statementId": _ulid,
+        "issuer": _id,
+        "screening": record({**_PARTIES, "openingDigest": digest}),
+        "certificates": many(
+            record(
+                {
+                    "taskId": _task,
+                    "index": integer(1, MAX_TRIES),
+                    "attempt": integer(1, MAX_TRIES),
+                    "outcome": _outcome,
+                    "reason": _reason,
+                    "level": _level,
+                    "wallMs": integer(),
+                    "digest": digest,
+                }
+            ),
+            MAX_TASKS * MAX_TRIES,
+        ),
+        "unrecorded": many(
+            record(
+                {"taskId": _task, "index": integer(1, MAX_TRIES), "why": words("never_recorded", "cancelled")}
+            ),
+            MAX_TASKS * MAX_TRIES,
+        ),
+        "time": record({"closedAt": _utc, "issuedAt": _utc}),
+        "visibility": _public,
+    }
+)
+
+_SUBJECT_NAME: Final = {OPENING: "pack-manifest.json", TRY: "evidence-manifest.json", SUMMARY: "opening.json"}
+_STATEMENTS: Final[dict[str, Shape]] = {
+    kind: record(
+        {
+            "_type": words(STATEMENT),
+            "predicateType": words(PREFIX + kind, reason="predicate-type"),
+            "subject": many(
+                record({"name": words(_SUBJECT_NAME[kind]), "digest": digest}, closed=True), 1, 1
+            ),
+            "predicate": predicate,
+        },
+        closed=True,
+    )
+    for kind, predicate in ((OPENING, _opening), (TRY, _try), (SUMMARY, _summary))
+}
+
+_file = {"path": text(r"[^\x00-\x1f\x7f]{1,512}"), "role": _id, "size": integer()}
+_plain_file = record({**_file, "sha256": text(HEX_64)}, closed=True)
+_withheld_file = record({**_file, "saltedSha256": text(HEX_64)}, closed=True)
+
+
+def _either_file(value: Any, unknown: list[str]) -> None:
+    shape = _withheld_file if isinstance(value, dict) and "saltedSha256" in value else _plain_file
+    shape(value, unknown)
+
+
+MANIFEST: Final = record({"attemptId": _ulid, "tryId": _ulid, "files": many(_either_file, 4096)}, closed=True)
+PROOF_ABSENT: Final = null
+
+
+def shape(statement: Any, kind: str) -> list[str]:
+    """Check a parsed statement of `kind`; returns the unknown fields, raises `VerificationError`.
+
+    An unknown major version or an unknown critical field is `predicate-version` or `critical`
+    (UNDECIDED); a statement of another kind is `predicate-type`.
+    """
+    named = statement.get("predicateType") if isinstance(statement, dict) else None
+    if named != PREFIX + kind and isinstance(named, str):
+        stem = PREFIX + kind.partition("/v")[0] + "/v"
+        if named.startswith(stem) and named[len(stem) :].isdigit():
+            raise VerificationError("predicate-version", f"{named} is not a version known here")
+        raise VerificationError("predicate-type", f"{named:.200} is not {PREFIX + kind}")
+    predicate = statement.get("predicate") if isinstance(statement, dict) else None
+    critical = predicate.get("critical") if isinstance(predicate, dict) else None
+    if isinstance(critical, list) and critical:
+        raise VerificationError("critical", f"critical fields {critical!r:.200} are not understood here")
+    unknown: list[str] = []
+    _STATEMENTS[kind](statement, unknown)
+    return unknown
+
+
+def comparability(opening: dict[str, Any]) -> str:
+    """Digest over exactly the list of seed 004: equal digests may be compared.
+
+    Tasks that are left out make another suite; the container runtime is part of the hardware.
+    """
+    conditions = opening["conditions"]
+    tools = conditions["permittedTools"]
+    return canonical.digest(
+        {
+            "suite": {"id": opening["pack"]["id"], "version": opening["pack"]["version"]},
+            "timeouts": [
+                [entry["taskId"], entry["caps"]["agentWallMs"]] for entry in opening["plan"] if entry["tries"]
+            ],
+            "stepLimit": conditions["stepLimit"],
+            "networkPolicy": conditions["networkPolicy"]["digest"]["sha256"],
+            "permittedTools": tools if tools is None else sorted(set(tools)),
+            "hardware": [conditions["hardwareClass"], conditions["runtime"]],
+            "repeats": conditions["repeats"],
+            "provenance": opening["provenanceLabel"],
+        }
+    )
+
+
+def _opening_rules(statement: dict[str, Any]) -> list[Finding]:
+    opening, found = statement["predicate"], []
+    names = [entry["taskId"].lower() for entry in opening["plan"]]
+    if len(set(names)) != len(names):
+        found.append(Finding("schema", "two planned tasks have the same name but for case"))
+    if statement["subject"][0]["digest"] != opening["pack"]["digest"]:
+        found.append(Finding("schema", "the subject is not the pack manifest"))
+    if opening["conditions"]["comparability"]["sha256"] != comparability(opening):
+        found.append(Finding("comparability", "the comparability digest is not that of the conditions"))
+    if opening["time"]["issuedAt"] < opening["time"]["openedAt"]:
+        found.append(Finding("time-order", "issued before the screening was opened"))
+    return found
+
+
+def _reward_rules(body: dict[str, Any]) -> list[Finding]:
+    result, reward = body["result"], body["result"]["reward"]
+    reached = reward is not None and Decimal(reward) >= Decimal(body["grader"]["passAtLeast"])
+    found = []
+    if result["outcome"] == "passed" and not reached:
+        found.append(Finding("reward", "a pass without a reward that reaches the pack's bound"))
+    if result["reason"] == "wrong_output" and (reward is None or reached):
+        found.append(Finding("reward", "a wrong output with a reward that reaches the bound, or with none"))
+    passed, total = result["checksPassed"], result["checksTotal"]
+    if (passed is None) != (total is None) or (passed is not None and passed > total):
+        found.append(Finding("result", "more checks passed than there are"))
+    return found
+
+
+def _usage_rules(usage: dict[str, Any]) -> list[Finding]:
+    counts = [usage[name] for name in ("requests", "inputTokens", "cachedInputTokens", "outputTokens")]
+    money = [usage["costNusd"], usage["paidToolCallsNusd"]]
+    if not usage["metered"]:
+        if any(value is not None for value in (*counts, *money)):
+            return [Finding("usage", "figures without metering: unknown is null")]
+        return []
+    if None in counts or None in money:
+        return [Finding("usage", "metered, but a figure is unknown")]
+    if usage["cachedInputTokens"] > usage["inputTokens"]:
+        return [Finding("usage", "more cached than input tokens")]
+    if counts[0] == 0 and any((*counts, money[0])):
+        return [Finding("usage", "tokens or cost without a request")]
+    if any(money) and usage["priceList"] is None:
+        return [Finding("usage", "a cost without a price list")]
+    return []
+
+
+def _try_rules(statement: dict[str, Any]) -> list[Finding]:
+    body = statement["predicate"]
+    slot, result, clock, sandbox = body["try"], body["result"], body["time"], body["sandbox"]
+    found = []
+    if OUTCOME_OF[Reason(result["reason"])] != result["outcome"]:
+        found.append(Finding("result", f"{result['reason']} is not a reason for {result['outcome']}"))
+    if result["faultClass"] != FAULT_CLASS[result["outcome"]]:
+        found.append(Finding("result", f"fault class {result['faultClass']} for {result['outcome']}"))
+    found += _reward_rules(body)
+    found += _usage_rules(body["usage"])
+    if not clock["handedOffAt"] <= clock["finishedAt"] <= clock["issuedAt"]:
+        found.append(Finding("time-order", "handed off, finished and issued are not in this order"))
+    if slot["index"] > slot["of"]:
+        found.append(Finding("schema", "the try's index is beyond the planned tries"))
+    if (slot["attempt"] == 1) != (slot["replaces"] is None):
+        found.append(Finding("replaces", "a second attempt names what it replaces, a first one nothing"))
+    if body["agent"]["connection"] == "own-endpoint" and sandbox["level"] == "verified":
+        found.append(Finding("schema", "an agent at its own endpoint cannot be verified"))
+    if result["outcome"] == "passed" and not {"agent", "grader"} <= {i["role"] for i in sandbox["images"]}:
+        found.append(Finding("schema", "a pass without the images of agent and grader"))
+    return found
+
+
+def _summary_rules(statement: dict[str, Any]) -> list[Finding]:
+    body = statement["predicate"]
+    found = []
+    if statement["subject"][0]["digest"] != body["screening"]["openingDigest"]:
+        found.append(Finding("schema", "the subject is not the opening"))
+    if body["time"]["issuedAt"] < body["time"]["closedAt"]:
+        found.append(Finding("time-order", "issued before the screening was closed"))
+    for entry in body["certificates"]:
+        if OUTCOME_OF[Reason(entry["reason"])] != entry["outcome"]:
+            found.append(Finding("result", f"{entry['reason']} is not a reason for {entry['outcome']}"))
+    return found
+
+
+_RULES: Final[dict[str, Callable[[dict[str, Any]], list[Finding]]]] = {
+    OPENING: _opening_rules,
+    TRY: _try_rules,
+    SUMMARY: _summary_rules,
+}
+
+
+def rules(statement: dict[str, Any], kind: str) -> list[Finding]:
+    """Every contradiction inside a statement that already passed `shape`."""
+    return _RULES[kind](statement)

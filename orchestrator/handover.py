@@ -1,0 +1,169 @@
+"""Verified certificates to the scorer's input: the only place where a `VerifiedTry` is made.
+
+Verification happens in here, on the bytes of the bundle: there is no way from an unverified certificate
+to a score. What a certificate does not say is not made up: a try without any certificate gives nothing,
+and the plan shows that it was promised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.certificates.bundle import SCREENING_LIMIT_BYTES, ScreeningFiles, decode_screening
+from orchestrator.certificates.errors import Part, VerificationError
+from orchestrator.certificates.screening import Slot, check_screening, last_attempts, slot_of
+from orchestrator.certificates.trust import TrustRoot
+from orchestrator.certificates.verdict import ScreeningResult, TryResult, Verdict, part_verdict
+from orchestrator.certificates.verify import DEFAULT_POLICY, Policy, read_source
+from orchestrator.evidence.store import EvidenceStore
+from scoring.tries import CertificateState, Plan, SandboxLevel, VerifiedTry
+from scoring.vocabulary import OUTCOME_OF, Outcome, Reason
+
+
+@dataclass(frozen=True)
+class Handover:
+    """The scorer's input and the verification that it rests on.
+
+    `result.exit_code` tells whether the screening as a whole holds; who scores one that does not must
+    show it.
+    """
+
+    plan: Plan
+    tries: tuple[VerifiedTry, ...]
+    result: ScreeningResult
+
+
+def from_bundle(
+    source: bytes | Path,
+    trust: TrustRoot,
+    *,
+    pack_is_current: bool,
+    store: EvidenceStore | None = None,
+    policy: Policy = DEFAULT_POLICY,
+) -> Handover:
+    """Verify a screening bundle and hand its tries over; see `from_files`."""
+    files = decode_screening(read_source(source, SCREENING_LIMIT_BYTES))
+    return from_files(files, trust, pack_is_current=pack_is_current, store=store, policy=policy)
+
+
+def from_files(
+    files: ScreeningFiles,
+    trust: TrustRoot,
+    *,
+    pack_is_current: bool,
+    store: EvidenceStore | None = None,
+    policy: Policy = DEFAULT_POLICY,
+) -> Handover:
+    """Verify the files of a screening (also one that is still open) and hand its tries over.
+
+    Each planned slot gives at most one try: its last sound certificate as `valid`; else a certificate of
+    this slot that does not hold, or one that the signed summary lists and whose file is broken, as
+    `invalid`; else nothing. Raises `VerificationError` when the opening does not hold.
+    """
+    result = check_screening(files, trust, store=store, policy=policy)
+    opening = result.opening
+    broken = [f for f in result.findings if f.where == "opening"]
+    if opening is None or part_verdict(broken, Part.AUTHENTIC) is not Verdict.YES:
+        first, *more = [f for f in broken if f.rule.exit_code]
+        raise VerificationError(first.code, f"the opening does not hold: {first.detail}", more=tuple(more))
+    plan = plan_of(opening, pack_is_current=pack_is_current)
+    chosen: dict[Slot, VerifiedTry] = {
+        slot: _from_certificate(one, CertificateState.VALID)
+        for slot, one in last_attempts(result.tries).items()
+    }
+    for one in result.tries:
+        if one.predicate is None or one.sound or not _is_ours(one.predicate, result, plan):
+            continue
+        chosen.setdefault(slot_of(one.predicate), _from_certificate(one, CertificateState.INVALID))
+    for entry in _broken_entries(result):
+        slot = (entry["taskId"], entry["index"])
+        if entry["index"] <= plan.planned.get(entry["taskId"], 0):
+            chosen.setdefault(slot, _from_summary(entry, plan))
+    order = {task: place for place, task in enumerate(plan.pack_tasks)}
+    slots = sorted(chosen, key=lambda slot: (order[slot[0]], slot[1]))
+    return Handover(plan, tuple(chosen[slot] for slot in slots), result)
+
+
+def plan_of(opening: dict[str, Any], *, pack_is_current: bool) -> Plan:
+    """The opening's promise in the scorer's words."""
+    tasks = opening["plan"]
+    return Plan(
+        screening_id=opening["screening"]["id"],
+        agent_id=opening["agent"]["id"],
+        agent_digest=opening["agent"]["digest"]["sha256"],
+        pack_id=opening["pack"]["id"],
+        pack_version=opening["pack"]["version"],
+        pack_digest=opening["pack"]["digest"]["sha256"],
+        pack_tasks=tuple(entry["taskId"] for entry in tasks),
+        planned={entry["taskId"]: entry["tries"] for entry in tasks},
+        declared_tries=opening["pack"]["declaredTries"],
+        judge=opening["judge"],
+        pack_is_current=pack_is_current,
+        withheld_tasks=frozenset(entry["taskId"] for entry in tasks if entry["answerKeyWithheld"]),
+    )
+
+
+def _is_ours(predicate: dict[str, Any], result: ScreeningResult, plan: Plan) -> bool:
+    task, index = slot_of(predicate)
+    return (
+        predicate["screening"]["openingDigest"]["sha256"] == result.opening_digest
+        and predicate["screening"]["id"] == plan.screening_id
+        and index <= plan.planned.get(task, 0)
+        and OUTCOME_OF[Reason(predicate["result"]["reason"])] == predicate["result"]["outcome"]
+    )
+
+
+def _broken_entries(result: ScreeningResult) -> list[dict[str, Any]]:
+    """Entries of the summary whose file is there but cannot be read as a certificate.
+
+    Files are numbered in the order of the summary, so a file that lost its content still names its entry.
+    """
+    if result.summary is None:
+        return []
+    entries = result.summary["certificates"]
+    numbers = [one.number for one in result.tries if one.predicate is None]
+    return [entries[number - 1] for number in numbers if 0 < number <= len(entries)]
+
+
+def _from_certificate(one: TryResult, state: CertificateState) -> VerifiedTry:
+    body = one.predicate or {}
+    task, index = slot_of(body)
+    return VerifiedTry.attest(
+        screening_id=body["screening"]["id"],
+        agent_id=body["agent"]["id"],
+        agent_digest=body["agent"]["digest"]["sha256"],
+        pack_digest=body["pack"]["digest"]["sha256"],
+        task_id=task,
+        index=index,
+        attempt=body["try"]["attempt"],
+        outcome=Outcome(body["result"]["outcome"]),
+        reason=Reason(body["result"]["reason"]),
+        certificate=state,
+        certificate_digest=one.digest,
+        level=SandboxLevel(body["sandbox"]["level"]),
+        public=body["visibility"] == "public",
+        cost_nusd=body["usage"]["costNusd"],
+        wall_ms=body["time"]["wallMs"],
+    )
+
+
+def _from_summary(entry: dict[str, Any], plan: Plan) -> VerifiedTry:
+    return VerifiedTry.attest(
+        screening_id=plan.screening_id,
+        agent_id=plan.agent_id,
+        agent_digest=plan.agent_digest,
+        pack_digest=plan.pack_digest,
+        task_id=entry["taskId"],
+        index=entry["index"],
+        attempt=entry["attempt"],
+        outcome=Outcome(entry["outcome"]),
+        reason=Reason(entry["reason"]),
+        certificate=CertificateState.INVALID,
+        certificate_digest=entry["digest"]["sha256"],
+        level=SandboxLevel(entry["level"]),
+        public=True,
+        cost_nusd=None,
+        wall_ms=entry["wallMs"],
+    )
