@@ -33,16 +33,18 @@ class Caps:
 class AttemptOrder:
     """Everything a worker needs to run one attempt of one slot, and nothing more.
 
-    `token` is the fencing token of this acquisition; `attempt` counts the physical runs of the slot from
-    1. `task_dir` is the verified task directory; `agent_image` and `grader_image` are image Ids
-    (`sha256:...`), created by Id and compared after create. `agent` is the registered revision as plain
-    data (`AgentRevision.model_dump()`), `bundle_dir` the verified bundle folder of an `exec` agent.
-    `agent_user` is a uid, `uid:gid` or user name to exec as; None means the image's own user.
-    `grading` is `fresh` (artefacts carried into a new container of `grader_image`) or `in_place` (on a
-    snapshot of the agent's file system). `separate` carries the declared artefacts only, otherwise every
-    change outside programs and configuration crosses. `reward_key`/`reward_at_least` are the pack's pass rule, the
-    bound a decimal string. `test_files` and `solution_files` are relative to the task's `tests/` and
-    `solution/`, already filtered by `.harborignore`. `grader_proven` says that the oracle passed through this same grading path.
+    - `token`: fencing token of this acquisition; `attempt` counts the physical runs of the slot from 1.
+    - `task_dir`: the verified task directory; `test_files` and `solution_files` are relative to its
+      `tests/` and `solution/`, already filtered by `.harborignore`.
+    - `agent`: the registered revision as plain data; `bundle_dir` its verified bundle folder, if any.
+    - `agent_image`, `grader_image`: image Ids (`sha256:...`), created by Id and compared after create.
+    - `agent_user`, `grader_user`: uid, `uid:gid` or name to run as; None means the image's own user.
+    - `grading`: `fresh` (artefacts carried into a new container of `grader_image`) or `in_place` (on a
+      snapshot of the agent's file system); `separate` carries the declared artefacts only, otherwise
+      every change outside programs and configuration crosses; `gradings` above 1 grades the same end
+      state again, for the admission gate.
+    - `reward_key`, `reward_at_least`, `reward_max`: the pack's pass rule, bounds as decimal strings.
+    - `grader_proven`: the oracle passed through this same grading path before.
     """
 
     screening_id: str
@@ -70,15 +72,17 @@ class AttemptOrder:
     grading: str
     artifacts: tuple[Mapping[str, Any], ...]
     environment: Mapping[str, str]
+    solution_environment: Mapping[str, str]
     grader_environment: Mapping[str, str]
     grader_user: str | None
     reward_key: str
     reward_at_least: str
+    reward_max: str
     grader_proven: bool
     runtime: str
-    deadline_unix_ms: int
     evidence_root: Path
     labels: Mapping[str, str] = field(default_factory=dict)
+    gradings: int = 1
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,9 @@ class AttemptReport:
     """How an attempt ended, with everything needed to record and certify it.
 
     `manifest_digest` is the SHA-256 of the evidence manifest's canonical bytes, stored in the evidence
-    store; None only when the store could not be written, which is a platform fault. `reward` is the grader's own number as a decimal string, None without a verdict.
+    store; None only when the store could not be written, which is a platform fault.
+    `reward` is the grader's own number as a decimal string, None without a verdict.
+    `gradings` are the numbers of every grading of the one end state; the first one is `reward`.
     `observations` is the whole observation vector as plain data. Wall times are milliseconds.
     """
 
@@ -103,6 +109,7 @@ class AttemptReport:
     reward: str | None
     checks_passed: int | None
     checks_total: int | None
+    gradings: tuple[str | None, ...]
     wall_ms: int
     phases: tuple[PhaseTime, ...]
     handed_off_unix_ms: int

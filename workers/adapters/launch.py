@@ -68,7 +68,7 @@ def contract_environment(order: AttemptOrder, owner: Owner, workdir: str, deadli
 
 
 def _oracle(order: AttemptOrder) -> Launch:
-    return Launch(("bash", "/solution/solve.sh"), {"DEBIAN_FRONTEND": "noninteractive"}, solution=True)
+    return Launch(("bash", "/solution/solve.sh"), dict(order.solution_environment), solution=True)
 
 
 def _nop(order: AttemptOrder) -> Launch:
@@ -78,8 +78,6 @@ def _nop(order: AttemptOrder) -> Launch:
 def _exec(order: AttemptOrder) -> Launch:
     run: Mapping[str, Any] = order.agent["run"]
     command = [str(part) for part in run["command"]]
-    if not command[0].startswith("/") and "/" in command[0]:
-        command[0] = f"{BUNDLE}/{command[0]}"
     # The instruction is on standard input as well; argv stays free of quoting and length limits.
     argv = ("sh", "-c", f'exec "$0" "$@" < {INSTRUCTION}', *command)
     return Launch(argv, {str(k): str(v) for k, v in (run.get("env") or {}).items()})

@@ -11,6 +11,7 @@ from orchestrator.attempts import AttemptOrder
 from orchestrator.observations import Clock, Death
 from workers.adapters.launch import BUNDLE, HOME, INSTRUCTION, OUT, Launch, contract_environment, plan_launch
 from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError, SandboxMismatchError
+from workers.sandbox.bundles import BundleMismatchError
 from workers.sandbox.client import Engine
 from workers.sandbox.container import Container
 from workers.sandbox.counters import Counters, read_counters
@@ -162,8 +163,8 @@ def run_agent_phase(
         phase.facts["image_missing"] = True
     except SandboxMismatchError as error:
         phase.facts.update(image_mismatch=True, start_error=f"SandboxMismatch:{error.field}")
-    except UnknownUserError:
-        phase.facts["start_error"] = "UnknownUser"
+    except (UnknownUserError, BundleMismatchError) as error:
+        phase.facts["start_error"] = type(error).__name__
     except ContainerGoneError:
         phase.facts["agent_death"] = Death.REMOVED
     except EngineCallError as error:

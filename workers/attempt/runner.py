@@ -39,7 +39,7 @@ from workers.sandbox.client import Engine
 from workers.sandbox.container import Container
 from workers.sandbox.disposer import Disposer
 from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body
-from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, Reaped, reap
+from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, OWNER_LABEL, Reaped, reap
 from workers.sandbox.tars import Owner
 from workers.sandbox.watch import EngineWatch
 
@@ -73,16 +73,21 @@ class AttemptRunner:
         self._bundles = BundleVolumes(self._engine)
         self._originals = Originals(self._reference)
         self._engine_facts: Mapping[str, Any] | None = None
-        self._home = ""
+        self._home, self._owner = "", "owner/unknown"
 
     def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
         """Run one attempt; raises `AttemptCancelledError` once its sandbox is gone after a cancel."""
         self._home = order.labels.get(HOME_LABEL, "")
+        self._owner = order.labels.get(OWNER_LABEL, self._owner)
         return _Attempt(self, order, control).run()
 
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Reaped:
         """Remove what dead workers of this home left; `is_live` answers for `<slot>/<token>`."""
         return reap(self._engine, home, is_live)
+
+    def settle(self) -> list[str]:
+        """Wait until every finished container is removed; returns what could not be."""
+        return self._disposer.drain()
 
     def close(self) -> list[str]:
         """Wait for removals, close streams; returns what could not be removed (the reaper will)."""
@@ -109,7 +114,7 @@ class AttemptRunner:
         return self._engine_facts
 
     def _reference(self, image_id: str) -> Container:
-        labels = {HOME_LABEL: self._home, ATTEMPT_LABEL: "reference/0", "assize.role": "reference"}
+        labels = {HOME_LABEL: self._home, ATTEMPT_LABEL: self._owner, "assize.role": "reference"}
         body = create_body(
             image_id, _REFERENCE_LIMITS, runtime="runc", grader=False, labels=labels, volumes={}, workdir=None
         )
@@ -129,6 +134,7 @@ class _Attempt:
         self.agent = AgentPhase()
         self.carry: Carry | None = None
         self.graded: Graded | None = None
+        self.gradings: list[str | None] = []
         self.snapshot: str | None = None
 
     def run(self) -> AttemptReport:
@@ -152,6 +158,7 @@ class _Attempt:
             reward=verdict.reward if verdict else None,
             checks_passed=verdict.checks_passed if verdict else None,
             checks_total=verdict.checks_total if verdict else None,
+            gradings=tuple(self.gradings),
             wall_ms=int((time.monotonic() - started) * 1000),
             phases=self.clock.times(),
             handed_off_unix_ms=started_unix_ms,
@@ -220,22 +227,33 @@ class _Attempt:
         order = self.order
         if order.grading == "in_place":
             carry = replace(carry, tar=b"", tar_body_bytes=0, deleted=[])
+        for number in range(1, order.gradings + 1):
+            graded = self._grade_once(carry, number)
+            self.gradings.append(graded.verdict.reward)
+            if number == 1:
+                self.graded = graded
+                self._note_grade(graded)
+
+    def _grade_once(self, carry: Carry, number: int) -> Graded:
+        order = self.order
         task = GradeInput(
             order=order,
             carry=carry,
             image=self.snapshot or order.grader_image,
             test_files=order.test_files,
-            rule=PassRule(order.reward_key, Decimal(order.reward_at_least)),
+            rule=PassRule(order.reward_key, Decimal(order.reward_at_least), most=Decimal(order.reward_max)),
             labels={**order.labels, "assize.role": "grader"},
-            name=f"assize-{order.attempt_id}-grader",
+            name=f"assize-{order.attempt_id}-grader-{number}",
         )
-        graded = self.graded = grade(
+        return grade(
             self.runner._engine,
             self.runner._watch,
             task,
             cancelled=self.control.cancelled,
             dispose=lambda container: self.runner._disposer.submit(container.remove),
         )
+
+    def _note_grade(self, graded: Graded) -> None:
         verdict = graded.verdict
         self.facts.update(
             grader_image_missing=graded.image_missing,

@@ -2,15 +2,30 @@
 
 No host folder is ever mounted into a sandbox. A volume is filled, and read back for its digest, through a
 container that is never started; a half-filled volume left by a dead worker fails the digest and is made
-again.
+again. Each digest is checked once per worker process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Final, cast
 
-from workers.errors import WorkerError
-from workers.sandbox.client import Engine
+import docker.errors
+
+from orchestrator.agents.bundle import manifest_of_tar, write_bundle_tar
+from orchestrator.agents.errors import BundleError
+from workers.capture.stream import ChunkReader
+from workers.errors import ContainerGoneError, EngineCallError, WorkerError
+from workers.sandbox.client import Engine, translated
+
+LABEL: Final = "assize.bundle"
+_MOUNT: Final = "/opt/agent"
+_CAP_BYTES: Final = 8 << 30
 
 
 class BundleMismatchError(WorkerError):
@@ -18,12 +33,88 @@ class BundleMismatchError(WorkerError):
 
 
 class BundleVolumes:
-    """Makes sure that a bundle's volume is there and right; each digest is checked once per process."""
+    """Makes sure that a bundle's volume is there and holds exactly the registered files."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._lock = threading.Lock()
+        self._ready: set[str] = set()
 
     def ensure(self, bundle_dir: Path | None, digest: str | None, image_id: str) -> str | None:
+        """The volume's name, None for an agent without a bundle; `image_id` lends the helper container.
+
+        Raises `BundleMismatchError` when the content cannot be made right, `EngineCallError` otherwise.
+        """
         if bundle_dir is None or digest is None:
             return None
-        raise BundleMismatchError("x")
+        name = f"assize-bundle-{digest[:32]}"
+        with self._lock:
+            # A volume that somebody removed is made again by the engine, empty and without our label.
+            known = digest in self._ready and self._is_ours(name, digest)
+            if not known:
+                if not self._is_ours(name, digest) or self._content(name, image_id) != digest:
+                    self._fill(name, bundle_dir, digest, image_id)
+                self._ready.add(digest)
+        return name
+
+    def _is_ours(self, name: str, digest: str) -> bool:
+        try:
+            with translated("volume"):
+                found = self._engine.api.inspect_volume(name)
+        except ContainerGoneError:
+            return False
+        return (found.get("Labels") or {}).get(LABEL) == digest
+
+    def _fill(self, name: str, bundle_dir: Path, digest: str, image_id: str) -> None:
+        with translated("volume"):
+            with contextlib.suppress(docker.errors.NotFound):
+                self._engine.api.remove_volume(name)
+            self._engine.api.create_volume(name, labels={LABEL: digest})
+        with tempfile.TemporaryFile() as tar, self._helper(name, image_id) as helper:
+            try:
+                written = write_bundle_tar(bundle_dir, cast(IO[bytes], tar)).digest
+            except BundleError as error:
+                raise BundleMismatchError(error.message) from None
+            if written != digest:
+                raise BundleMismatchError(f"{bundle_dir} has the digest {written}, registered is {digest}")
+            tar.seek(0)
+            with translated("put_archive"):
+                self._engine.api.put_archive(helper, _MOUNT, tar)
+        held = self._content(name, image_id)
+        if held != digest:
+            raise BundleMismatchError(f"volume {name} holds {held} after it was filled")
+
+    def _content(self, name: str, image_id: str) -> str:
+        """Digest of what the volume holds; an unreadable content has the empty digest."""
+        with self._helper(name, image_id) as helper:
+            with translated("get_archive"):
+                chunks, _stat = self._engine.api.get_archive(helper, _MOUNT)
+            try:
+                return manifest_of_tar(cast(IO[bytes], ChunkReader(chunks, _CAP_BYTES)), top="agent").digest
+            except BundleError:
+                return ""
+
+    @contextlib.contextmanager
+    def _helper(self, name: str, image_id: str) -> Iterator[str]:
+        """A container that is never started, with the volume mounted writable."""
+        body = {
+            "Image": image_id,
+            "Entrypoint": ["true"],
+            "NetworkDisabled": True,
+            "Labels": {LABEL: "helper"},
+            "HostConfig": {
+                "NetworkMode": "none",
+                "Mounts": [
+                    {"Type": "volume", "Source": name, "Target": _MOUNT, "VolumeOptions": {"NoCopy": True}}
+                ],
+            },
+        }
+        with translated("create"):
+            made = self._engine.api.create_container_from_config(  # type: ignore[no-untyped-call]
+                body, f"assize-fill-{time.monotonic_ns()}"
+            )
+        try:
+            yield str(made["Id"])
+        finally:
+            with contextlib.suppress(EngineCallError), translated("remove"):
+                self._engine.api.remove_container(made["Id"], force=True)

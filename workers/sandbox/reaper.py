@@ -16,6 +16,7 @@ from workers.sandbox.client import Engine, translated
 
 HOME_LABEL: Final = "assize.home"
 ATTEMPT_LABEL: Final = "assize.attempt"
+OWNER_LABEL: Final = "assize.owner"
 
 
 @dataclass
@@ -35,7 +36,10 @@ def _dead(found: Mapping[str, Any], is_live: Callable[[str], bool]) -> bool:
 
 
 def reap(engine: Engine, home: str, is_live: Callable[[str], bool]) -> Reaped:
-    """Remove every object of `home` whose `assize.attempt` label (`<slot>/<token>`) is not live."""
+    """Remove every object of `home` whose `assize.attempt` label is not live.
+
+    The label is `<slot>/<token>` for an attempt, `owner/<owner id>` for what a whole process shares.
+    """
     reaped = Reaped()
     label = {"label": f"{HOME_LABEL}={home}"}
     with translated("list"):

@@ -1,0 +1,101 @@
+"""An `exec` agent under the run contract: read-only bundle, instruction on stdin and as a file, own HOME."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.agents.bundle import read_bundle
+from orchestrator.attempts import AttemptOrder
+from scoring.vocabulary import Outcome, Reason
+from workers.attempt.runner import AttemptRunner
+from workers.sandbox.client import Engine
+
+pytestmark = pytest.mark.docker
+
+AGENT = """#!/bin/sh
+set -e
+cat > /tmp/from-stdin.txt
+cmp /tmp/from-stdin.txt "$ASSIZE_INSTRUCTION"
+touch /opt/agent/x 2>/dev/null && exit 9
+test "$(id -u)" = 1000
+test -w "$HOME" && test -w "$ASSIZE_OUT"
+test -z "$(ls /solution /tests 2>/dev/null)"
+env | sort > /tmp/env.txt
+cp /opt/agent/data.txt /tmp/out.txt
+"""
+TEST = "cmp /tmp/out.txt /dev/stdin <<< from-the-bundle && echo 1 > /logs/verifier/reward.txt"
+
+
+def agent_in(folder: Path) -> tuple[Path, str]:
+    """A small bundle folder and its digest."""
+    folder.mkdir()
+    (folder / "run.sh").write_text(AGENT)
+    (folder / "run.sh").chmod(0o755)
+    (folder / "data.txt").write_text("from-the-bundle\n")
+    (folder / "unique.txt").write_text(str(folder))
+    return folder, read_bundle(folder).digest
+
+
+def exec_order(make_order: Callable[..., AttemptOrder], bundle: Path, digest: str) -> AttemptOrder:
+    agent = {"kind": "exec", "run": {"command": ["/opt/agent/run.sh"], "env": {"MY_SETTING": "5"}}}
+    return make_order(
+        "true", TEST, agent=agent, bundle_dir=bundle, bundle_digest=digest, agent_user="1000:1000"
+    )
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, engine: Engine, runner: AttemptRunner) -> Any:
+    folder, digest = agent_in(tmp_path / "bundle")
+    yield folder, digest
+    assert runner.settle() == []
+    engine.api.remove_volume(f"assize-bundle-{digest[:32]}", force=True)
+
+
+def test_the_run_contract_holds(
+    runner: AttemptRunner, control: Any, make_order: Callable[..., AttemptOrder], bundle: tuple[Path, str]
+) -> None:
+    """agents.md section 4, every row that the agent can check by itself."""
+    report = runner(exec_order(make_order, *bundle), control)
+    assert report.decision.outcome is Outcome.PASSED, report.observations
+
+
+def test_a_volume_that_somebody_removed_is_noticed(
+    engine: Engine,
+    runner: AttemptRunner,
+    control: Any,
+    make_order: Callable[..., AttemptOrder],
+    bundle: tuple[Path, str],
+) -> None:
+    """The engine makes a missing volume again, empty: an agent must not fail for that."""
+    assert runner(exec_order(make_order, *bundle), control).decision.outcome is Outcome.PASSED
+    assert runner.settle() == []
+    engine.api.remove_volume(f"assize-bundle-{bundle[1][:32]}", force=True)
+    assert runner(exec_order(make_order, *bundle), control).decision.outcome is Outcome.PASSED
+
+
+def test_a_half_filled_volume_is_made_again(
+    engine: Engine, make_order: Callable[..., AttemptOrder], control: Any, bundle: tuple[Path, str]
+) -> None:
+    """agents.md section 4: verified while filling; what a dead worker left is not trusted by its name."""
+    _, digest = bundle
+    engine.api.create_volume(f"assize-bundle-{digest[:32]}", labels={"assize.bundle": digest})
+    fresh = AttemptRunner()
+    try:
+        assert fresh(exec_order(make_order, *bundle), control).decision.outcome is Outcome.PASSED
+    finally:
+        assert fresh.close() == []
+
+
+def test_a_bundle_changed_after_registration_is_refused(
+    runner: AttemptRunner, control: Any, make_order: Callable[..., AttemptOrder], tmp_path: Path
+) -> None:
+    """The bundle's digest is part of the agent revision: another content is another agent."""
+    folder, digest = agent_in(tmp_path / "changed")
+    (folder / "data.txt").write_text("something else\n")
+    report = runner(exec_order(make_order, folder, digest), control)
+    assert (report.decision.outcome, report.decision.reason) == (Outcome.PLATFORM_FAULT, Reason.SANDBOX_START)
+    assert report.observations["start_error"] == "BundleMismatchError"
