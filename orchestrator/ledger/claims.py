@@ -42,6 +42,7 @@ class Beat:
     An attempt in neither set is a zombie: it must kill its container and may record nothing.
     """
 
+    now_ms: int
     live: frozenset[str]
     cancelled: frozenset[str]
 
@@ -188,7 +189,7 @@ def beat(ledger: Ledger, owner_id: str, phases: Mapping[str, Phase], *, lease_ms
                 changed,
             )
         live = frozenset(row.id for row in rows)
-        return Beat(live, _stopped(connection, owner_id))
+        return Beat(now, live, _stopped(connection, owner_id))
 
 
 def _stopped(connection: Connection, owner_id: str) -> frozenset[str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import fcntl
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,6 +93,10 @@ class Ledger:
         self.engine = engine
         self.clock = clock
         self._writer = engine.execution_options(**{_MODE: "BEGIN IMMEDIATE"})
+        # SQLite has one writer; its busy handler sleeps. Threads of this process take turns without that.
+        self._turn: AbstractContextManager[Any] = (
+            threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
+        )
 
     @property
     def url(self) -> str:
@@ -101,7 +106,7 @@ class Ledger:
     @contextmanager
     def unit_of_work(self) -> Iterator[Connection]:
         """One short write transaction: commits at the end, rolls back on any exception."""
-        with self._writer.begin() as connection:
+        with self._turn, self._writer.begin() as connection:
             yield connection
 
     @contextmanager

@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from orchestrator.ids import new_id
 from orchestrator.ledger.claims import Claim
 from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.errors import LedgerError
 from orchestrator.ledger.history import INSERT_EVENT, event_row
 from orchestrator.ledger.models import Attempt, Evidence, Screening, SpendEntry, TrySlot
 from orchestrator.ledger.states import (
@@ -37,7 +38,7 @@ _INSERT_SPEND: Final = sa.insert(SpendEntry)
 class AttemptEnd:
     """How an attempt ended, as the ledger keeps it (see `orchestrator.attempts.AttemptReport`).
 
-    `manifest_digest` is None only for an attempt that left no evidence (its worker was lost). `nusd` is
+    `manifest_digest` is None only for a void attempt that left no evidence. `nusd` is
     the metered cost in nano-USD, None where nothing was metered. `details` is plain JSON data without
     floats: phase times, observations, the evidence names of the fault rule.
     """
@@ -84,9 +85,12 @@ def end_attempt(
     """Transitions 5, 6, 7: record the attempt, or void it and queue or give up its slot.
 
     Idempotent: the same token with the same manifest digest answers `ALREADY_RECORDED`. A token that is
-    no longer current answers `REFUSED`, changes nothing and leaves an event.
+    no longer current answers `REFUSED`, changes nothing and leaves an event. `LedgerError` when an attempt
+    that counts comes without evidence.
     """
     ending = ending_of(end.outcome, held.reruns, held.rerun_limit)
+    if ending.attempt is AttemptState.RECORDED and end.manifest_digest is None:
+        raise LedgerError(f"attempt {held.attempt_id} is {end.outcome} without evidence")
     ended = {
         "state": ending.attempt,
         "outcome": end.outcome,

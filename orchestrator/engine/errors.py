@@ -1,0 +1,12 @@
+"""How a run can end other than by finishing."""
+
+from __future__ import annotations
+
+from orchestrator.errors import AssizeError
+
+
+class RunAbortedError(AssizeError):
+    """The operator left at once (third interrupt); the same command resumes."""
+
+    code = "interrupted"
+    exit_code = 130

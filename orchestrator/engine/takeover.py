@@ -1,0 +1,70 @@
+"""Attempts whose process is gone: void them, at once where this host can see it, else after a lease."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from orchestrator.engine.base import Callbacks
+from orchestrator.engine.runner import Result, end_of_salvage, finish
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.owners import Liveness, dead_holders, holders, liveness
+from orchestrator.ledger.queries import live_attempts
+from orchestrator.ledger.transitions import Claim, claims_of
+from orchestrator.observations import Observations
+
+
+class LeaseWatch:
+    """Leases of owners that cannot be seen from here.
+
+    Such a lease may be called expired only by somebody who has watched it stand still for a full lease
+    (reference/distribution.md 4.4): after a sleep of this machine or an outage of the database every
+    lease looks old and none of them may be voided for it.
+    """
+
+    def __init__(self, lease_ms: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._lease_s = lease_ms / 1000
+        self._monotonic = monotonic
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def expired(self, ledger: Ledger) -> set[str]:
+        """Ids of live attempts whose lease has run out under this watch; call it at every beat."""
+        unseen = {
+            owner.id
+            for owner, ended in holders(ledger).values()
+            if not ended and liveness(owner.process) is Liveness.UNKNOWN
+        }
+        now = self._monotonic()
+        watched: dict[str, tuple[int, float]] = {}
+        for attempt_id, lease_until_ms, owner_id in live_attempts(ledger):
+            if owner_id in unseen:
+                before = self._seen.get(attempt_id)
+                same = before is not None and before[0] == lease_until_ms
+                watched[attempt_id] = before if before is not None and same else (lease_until_ms, now)
+        self._seen = watched
+        return {attempt_id for attempt_id, (_, since) in watched.items() if now - since > self._lease_s}
+
+
+def take_over(ledger: Ledger, callbacks: Callbacks, watch: LeaseWatch, *, who: str) -> list[Result]:
+    """Void every attempt that certainly has no worker any more; returns what became of each.
+
+    The one file lock keeps two processes of this host from salvaging the same attempt; the token keeps
+    its end from being written twice in any case. No back-off: the fault is no sign of a busy host.
+    """
+    dead, expired = dead_holders(ledger), watch.expired(ledger)
+    if not dead and not expired:
+        return []
+    with ledger.exclusive():
+        lost = claims_of(ledger, dead_holders(ledger))
+        if expired:
+            slow = claims_of(ledger, {owner for _, _, owner in live_attempts(ledger)})
+            lost += [held for held in slow if held.attempt_id in expired and held not in lost]
+        return [_void(ledger, callbacks, held, who) for held in lost]
+
+
+def _void(ledger: Ledger, callbacks: Callbacks, held: Claim, who: str) -> Result:
+    found = callbacks.salvage(held, Observations(worker_lost=True))
+    found = replace(found, observations=replace(found.observations, worker_lost=True))
+    end = end_of_salvage(found, callbacks.metered(held))
+    return finish(ledger, held, end, back_off_ms=0, who=who, lost=True)
