@@ -66,11 +66,7 @@ class BundleVolumes:
         return (found.get("Labels") or {}).get(LABEL) == digest
 
     def _fill(self, name: str, bundle_dir: Path, digest: str, image_id: str) -> None:
-        with translated("volume"):
-            with contextlib.suppress(docker.errors.NotFound):
-                self._engine.api.remove_volume(name)
-            self._engine.api.create_volume(name, labels={LABEL: digest})
-        with tempfile.TemporaryFile() as tar, self._helper(name, image_id) as helper:
+        with tempfile.TemporaryFile() as tar:
             try:
                 written = write_bundle_tar(bundle_dir, cast(IO[bytes], tar)).digest
             except BundleError as error:
@@ -78,7 +74,11 @@ class BundleVolumes:
             if written != digest:
                 raise BundleMismatchError(f"{bundle_dir} has the digest {written}, registered is {digest}")
             tar.seek(0)
-            with translated("put_archive"):
+            with translated("volume"):
+                with contextlib.suppress(docker.errors.NotFound):
+                    self._engine.api.remove_volume(name)
+                self._engine.api.create_volume(name, labels={LABEL: digest})
+            with self._helper(name, image_id) as helper, translated("put_archive"):
                 self._engine.api.put_archive(helper, _MOUNT, tar)
         held = self._content(name, image_id)
         if held != digest:
