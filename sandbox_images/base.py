@@ -23,7 +23,9 @@ from .store import ImageStore
 
 BASE_IMAGE = "assize/base:1"
 RECIPE_LABEL = "assize.recipe"
+IMAGE_LABEL = "assize.image"
 DETAIL_LABEL = "assize.detail"
+SOURCE_LABEL = "assize.source"
 _OWN_PREFIX = "assize/"
 
 
@@ -55,7 +57,12 @@ def ensure_base(store: ImageStore, name: str) -> BaseImage:
     with file_lock(store.cache / "locks" / f"base-{key}"):
         if ready := _locked(store, full, recipe):
             return ready
-        entry = _present(store, full) or _pulled(store, full, recipe) or _made(store, full, recipe)
+        entry = (
+            _ours(store, full, recipe)
+            or _present(store, full)
+            or _pulled(store, full, recipe)
+            or _made(store, full, recipe)
+        )
         store.lock.record(full, entry)
         return BaseImage(full, entry.id, entry.source, entry.detail)
 
@@ -70,6 +77,20 @@ def _locked(store: ImageStore, name: str, recipe: Recipe | None) -> BaseImage | 
         store.say(f"the locked image of {name} is gone from the engine")
         return None
     return BaseImage(name, entry.id, entry.source, entry.detail)
+
+
+def _ours(store: ImageStore, name: str, recipe: Recipe | None) -> LockedImage | None:
+    """Our own image, made from this very recipe before (by another installation on this engine)."""
+    return None if recipe is None or recipe.standin else _remade(store, name, _recipe_digest(recipe, name))
+
+
+def _remade(store: ImageStore, tag: str, digest: str) -> LockedImage | None:
+    # By tag, not by label alone: images built on top of a base inherit its labels.
+    made = store.inspect(tag)
+    labels = store.labels(made) if made else {}
+    if made is None or labels.get(RECIPE_LABEL) != digest or SOURCE_LABEL not in labels:
+        return None
+    return locked_image(made, labels[SOURCE_LABEL], digest, labels.get(DETAIL_LABEL, ""))
 
 
 def _present(store: ImageStore, name: str) -> LockedImage | None:
@@ -100,9 +121,11 @@ def _on_registry_image(store: ImageStore, name: str, recipe: Recipe) -> LockedIm
     if description is None:
         return None
     digest = _recipe_digest(recipe, name)
-    identifier = build_on_registry_image(store, str(description["Id"]), recipe, name, {RECIPE_LABEL: digest})
+    detail = f"packages added to {start} {_digests(description)}".strip()
+    labels = {RECIPE_LABEL: digest, IMAGE_LABEL: name, SOURCE_LABEL: "registry", DETAIL_LABEL: detail}
+    identifier = build_on_registry_image(store, str(description["Id"]), recipe, name, labels)
     built = store.inspect(identifier)
-    return locked_image(built, "registry", digest, f"packages added to {start}") if built else None
+    return locked_image(built, "registry", digest, detail) if built else None
 
 
 def _made(store: ImageStore, name: str, recipe: Recipe | None) -> LockedImage:
@@ -115,11 +138,10 @@ def _made(store: ImageStore, name: str, recipe: Recipe | None) -> LockedImage:
     digest = _recipe_digest(recipe, name)
     source = "standin" if recipe.standin else "mmdebstrap"
     target = name if not recipe.standin else f"assize/standin:{digest[:16]}"
-    # By tag, not by label: images built on top of this one inherit its labels.
-    if (made := store.inspect(target)) and store.labels(made).get(RECIPE_LABEL) == digest:
-        return locked_image(made, source, digest, store.labels(made).get(DETAIL_LABEL, ""))
+    if made := _remade(store, target, digest):
+        return made
     what = "as a stand-in, " if recipe.standin else ""
-    store.say(f"building {name} {what}from the host's own packages (one to three minutes)")
+    store.say(f"building {name} {what}from the host's own packages (about a minute)")
     store.cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=store.cache, prefix="image-") as scratch:
         layer = Path(scratch) / "layer.tar"
@@ -129,7 +151,7 @@ def _made(store: ImageStore, name: str, recipe: Recipe | None) -> LockedImage:
         else:
             detail = debian.build_rootfs(recipe, layer, store.say)
             command = ["/bin/bash"]
-        labels = {RECIPE_LABEL: digest, "assize.image": target, DETAIL_LABEL: detail}
+        labels = {RECIPE_LABEL: digest, IMAGE_LABEL: target, SOURCE_LABEL: source, DETAIL_LABEL: detail}
         identifier = load_layer(store, layer, target, labels, command)
     description = store.inspect(identifier)
     if description is None:

@@ -21,7 +21,7 @@ import docker.errors
 import requests.exceptions
 
 from .archive import engine_architecture
-from .base import BaseImage, ensure_base, locked_image
+from .base import IMAGE_LABEL, BaseImage, ensure_base, locked_image
 from .context import SENT_DOCKERFILE, BuildContext, read_context
 from .dockerfile import Dockerfile, parse_dockerfile
 from .errors import BuildFailedError, BuildTimeoutError, DockerfileError
@@ -31,7 +31,6 @@ from .store import ImageStore
 from .verify import verify_contents
 
 CONTEXT_LABEL = "assize.context"
-BUILT_LABEL = "assize.image"
 FORMAT = 1
 _OUTPUT_LINES = 15
 
@@ -153,7 +152,7 @@ def _build(
             target=request.target or None,
             network_mode="bridge" if online else "none",
             use_config_proxy=False,
-            labels={**request.labels, CONTEXT_LABEL: digest, BUILT_LABEL: name},
+            labels={**request.labels, CONTEXT_LABEL: digest, IMAGE_LABEL: name},
         )
         _follow(events, request, gateway)
 

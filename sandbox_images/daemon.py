@@ -103,10 +103,15 @@ def start(
         if code is not None and not (forks and code == 0):
             raise EngineStartError(f"{command[0]} ended with code {code}: {_tail(log)}", hint=f"see {log}")
         if time.monotonic() > deadline:
+            # Half an engine would stand in the way of the next attempt.
+            process.terminate()
+            process.wait()
             raise EngineStartError(
                 f"{command[0]} does not answer after {within_s:.0f} s: {_tail(log)}", hint=f"see {log}"
             )
         time.sleep(_POLL_S)
+    # It outlives this process on purpose: without this, Popen warns about a child nobody waited for.
+    process.returncode = 0
     return log
 
 

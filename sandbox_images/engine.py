@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from pathlib import Path
 
 import docker
@@ -13,9 +14,11 @@ import requests.exceptions
 
 from . import daemon
 from .errors import EngineStartError, EngineUnreachableError
-from .host import Say, apt_install, is_root, read_distribution
+from .host import Say, apt_install, debian_like, has_systemd, is_root
 
 ANSWER_WITHIN_S = 60
+_LOCAL_SOCKET = "unix:///var/run/docker.sock"
+_INSTALL = "install a Docker engine (Debian, Ubuntu: apt-get install docker.io) and start it"
 
 
 def connect(timeout_s: int = 60, *, pool_size: int = 16) -> docker.APIClient:
@@ -24,6 +27,7 @@ def connect(timeout_s: int = 60, *, pool_size: int = 16) -> docker.APIClient:
     `timeout_s` bounds each wait for bytes, not a whole call. Raises EngineUnreachableError when nothing
     answers, with the reason and what to do next.
     """
+    _knock()
     try:
         return docker.APIClient(
             version="auto",
@@ -39,7 +43,26 @@ def connect(timeout_s: int = 60, *, pool_size: int = 16) -> docker.APIClient:
         ) from error
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         raise EngineUnreachableError(
-            f"no Docker engine answers at {_address()}: {_reason(error)}", hint=_hint(error)
+            f"no Docker engine answers at {_address()} ({type(error).__name__})", hint=_INSTALL
+        ) from error
+
+
+def _knock() -> None:
+    """Open and close a local socket first: the SDK hides the reason of a failure and leaks the socket."""
+    address = _address()
+    if not address.startswith("unix://"):
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.connect(address.removeprefix("unix://"))
+    except PermissionError as error:
+        raise EngineUnreachableError(
+            f"this user may not open the socket of the Docker engine ({address})",
+            hint="add the user to the docker group, or run as root",
+        ) from error
+    except OSError as error:
+        raise EngineUnreachableError(
+            f"no Docker engine listens at {address}: {error.strerror}", hint=_INSTALL
         ) from error
 
 
@@ -63,11 +86,11 @@ def ensure_engine(say: Say, log_folder: Path) -> None:
         connect(10).close()
         return
     except EngineUnreachableError as error:
-        if isinstance(error.__cause__, docker.errors.APIError) or not _may_start(error):
+        if not _may_start(error):
             raise
     if shutil.which("dockerd") is None:
         apt_install(["docker.io"], say, why="no Docker engine on this machine")
-    if Path("/run/systemd/system").is_dir():
+    if has_systemd():
         say("starting the Docker engine (systemctl start docker)")
         daemon.start(
             ["systemctl", "start", "docker"], log_folder, answers, within_s=ANSWER_WITHIN_S, forks=True
@@ -88,33 +111,14 @@ def ensure_engine(say: Say, log_folder: Path) -> None:
 
 
 def _may_start(error: EngineUnreachableError) -> bool:
+    """Only where nothing at all listens: an engine that is slow or forbidden is still an engine."""
     remote = os.environ.get("DOCKER_HOST", "")
     if remote:
         error.hint = f"DOCKER_HOST is set to {remote}: start that engine or unset the variable"
         return False
-    return is_root() and read_distribution().debian_like
+    nobody = isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError)
+    return nobody and is_root() and debian_like()
 
 
 def _address() -> str:
-    return os.environ.get("DOCKER_HOST") or "the local socket"
-
-
-def _reason(error: Exception) -> str:
-    for name, sentence in _REASONS:
-        if name in str(error):
-            return sentence
-    return type(error).__name__
-
-
-_REASONS: tuple[tuple[str, str], ...] = (
-    ("PermissionError", "this user may not open the socket"),
-    ("FileNotFoundError", "there is no socket"),
-    ("ConnectionRefusedError", "the socket has no listener"),
-    ("timed out", "no answer in time"),
-)
-
-
-def _hint(error: Exception) -> str:
-    if "PermissionError" in str(error):
-        return "add this user to the docker group, or run as root"
-    return "install a Docker engine (Debian, Ubuntu: apt-get install docker.io) and start it"
+    return os.environ.get("DOCKER_HOST") or _LOCAL_SOCKET

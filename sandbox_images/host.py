@@ -126,10 +126,20 @@ def is_root() -> bool:
     return os.geteuid() == 0
 
 
+def debian_like() -> bool:
+    """Whether this host has apt and the Debian archive layout."""
+    return read_distribution().debian_like
+
+
+def has_systemd() -> bool:
+    """Whether systemd runs this host (then it, not we, owns the daemons)."""
+    return Path("/run/systemd/system").is_dir()
+
+
 def apt_install(packages: Sequence[str], say: Say, *, why: str) -> None:
     """Install distribution packages on the host, saying so in one line; HostSetupError when not possible."""
     names = " ".join(packages)
-    if not (is_root() and read_distribution().debian_like):
+    if not (is_root() and debian_like()):
         raise HostSetupError(f"{why} needs {names}", hint=f"install {names} and run the same command again")
     say(f"installing {names} from the distribution ({why})")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

@@ -48,6 +48,6 @@ if ! [ -x .venv/bin/python ] || ! new_enough .venv/bin/python; then
     "$python" -m venv --clear .venv
 fi
 say "installing the locked Python packages into .venv"
-.venv/bin/python -m pip install --quiet --require-hashes --only-binary :all: -r requirements.lock
+.venv/bin/python -m pip install -qq --require-hashes --only-binary :all: -r requirements.lock
 say "installing assize into .venv"
-.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+.venv/bin/python -m pip install -qq --no-deps --no-build-isolation --editable .

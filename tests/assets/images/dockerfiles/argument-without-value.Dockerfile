@@ -1,0 +1,2 @@
+ARG TAG
+FROM debian:$TAG

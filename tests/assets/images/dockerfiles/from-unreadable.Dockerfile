@@ -1,0 +1,1 @@
+FROM debian:12 IN builder

@@ -1,0 +1,4 @@
+FROM debian:12
+RUN <<EOF
+true
+EOF

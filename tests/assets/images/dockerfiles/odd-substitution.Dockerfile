@@ -1,0 +1,2 @@
+ARG A=x
+FROM debian:${A##*/}

@@ -1,0 +1,2 @@
+RUN true
+FROM debian:12
