@@ -125,10 +125,10 @@ def specs(
     common = st.sampled_from([Reason.ALL_CHECKS_PASSED, Reason.WRONG_OUTPUT])
     return st.builds(
         Spec,
-        reason=reasons or st.one_of(common, st.sampled_from(Reason)),
+        reason=st.one_of(common, st.sampled_from(Reason)) if reasons is None else reasons,
         level=st.sampled_from([SandboxLevel.VERIFIED, SandboxLevel.VERIFIED, *SandboxLevel]),
         certificate=st.sampled_from([CertificateState.VALID, CertificateState.VALID, *CertificateState]),
-        public=public or st.booleans(),
+        public=st.booleans() if public is None else public,
         cost_nusd=st.one_of(st.none(), st.integers(0, 10**12)),
     )
 
