@@ -162,7 +162,7 @@ def show(home: Home, text: str) -> RegisteredAgent:
         listed = ", ".join(f"{agent.revision.label} ({agent.digest[:12]})" for agent in matches)
         raise NotFoundError(f"{text} means several agents: {listed}", hint="give name@version")
     names = sorted({agent.revision.label for agent in known} | {agent.revision.name for agent in known})
-    close = difflib.get_close_matches(text, names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(text, names, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(close)}?" if close else "`assize agents list` shows the known agents"
     raise NotFoundError(f"no agent is called {text}", hint=hint)
 

@@ -157,7 +157,8 @@ def _validated(data: Any, subject: str) -> _File:
 def _program(command: tuple[str, ...], bundle: BundleManifest | None, subject: str) -> tuple[str, ...]:
     """`command` with a program of the bundle made absolute.
 
-    `AgentError` if the bundle does not hold it or it is not executable. An absolute path, or a bare name that the bundle does not hold, is a program of the task's image.
+    `AgentError` if the bundle does not hold it or it is not executable. An absolute path, or a bare name
+    that the bundle does not hold, is a program of the task's image.
     """
     program, rest = command[0] if command else "", command[1:]
     inside = program.removeprefix(MOUNT + "/") if program.startswith(MOUNT + "/") else program

@@ -95,6 +95,6 @@ def resolve(home: Home, name_or_path: str, *, bundled: Path = BUNDLED) -> PackRe
     if path.name in (MANIFEST_FILE, CONFIG_FILE) and path.is_file():
         return describe(path.parent, "path")
     names = sorted({ref.label for ref in known} | {ref.name for ref in known})
-    close = difflib.get_close_matches(name_or_path, names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name_or_path, names, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(close)}?" if close else "`assize packs list` shows the known packs"
     raise NotFoundError(f"no pack and no folder is called {name_or_path}", hint=hint)

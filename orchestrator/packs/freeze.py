@@ -124,7 +124,7 @@ def load_tasks(root: Path, manifest: PackManifest) -> dict[str, HarborTask]:
         try:
             tasks[entry.id] = load_task(root / entry.path)
         except PackError as error:
-            problems += error.problems if len(error.problems) == 1 else [error.message]
+            problems.append(error.message)
     if problems:
         raise join_problems(f"pack {manifest.name}@{manifest.version}", problems)
     return tasks
