@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.attempts import AttemptOrder
+from orchestrator.evidence import observed
 from orchestrator.evidence.manifest import ManifestBuilder, Role
 from orchestrator.faults import Decision
+from orchestrator.observations import Observations
 from workers.attempt.phases import AgentPhase
 from workers.capture.carry import Carry
 from workers.capture.diff import unified
@@ -86,18 +88,8 @@ def add_grade(builder: ManifestBuilder, order: AttemptOrder, graded: Graded) -> 
 
 
 def add_report(
-    builder: ManifestBuilder, report: Mapping[str, Any], seen: Mapping[str, Any], decision: Decision
+    builder: ManifestBuilder, report: Mapping[str, Any], seen: Observations, decision: Decision
 ) -> None:
     """The sandbox report, and the whole observation vector with the rule that decided."""
     builder.add_bytes("sandbox-report.json", Role.SANDBOX_REPORT, canonical.encode(report))
-    decided = {
-        "outcome": decision.outcome.value,
-        "reason": decision.reason.value,
-        "phase": decision.phase.value,
-        "rule": decision.rule,
-        "evidence": list(decision.evidence),
-        "suspect": decision.suspect,
-    }
-    builder.add_bytes(
-        "observations.json", Role.OBSERVATIONS, canonical.encode({"decision": decided, "observations": seen})
-    )
+    builder.add_bytes(observed.FILE_NAME, Role.OBSERVATIONS, observed.encode(seen, decision))

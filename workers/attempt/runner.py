@@ -163,7 +163,7 @@ class _Attempt:
             phases=self.clock.times(),
             handed_off_unix_ms=started_unix_ms,
             finished_unix_ms=time.time_ns() // 1_000_000,
-            runtime=self.order.runtime,
+            runtime=self.order.runtime if self.agent.container is not None else "",
             observations=self._seen().as_data(),
         )
 
@@ -295,7 +295,7 @@ class _Attempt:
                 evidence.add_carry(builder, self.carry, originals)
             if self.graded is not None:
                 evidence.add_grade(builder, self.order, self.graded)
-            evidence.add_report(builder, self._report(), self._seen().as_data(), decision)
+            evidence.add_report(builder, self._report(), self._seen(), decision)
             return decision, builder.seal()
         except EvidenceError as error:
             self.facts["evidence_error"] = type(error).__name__

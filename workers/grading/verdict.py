@@ -15,6 +15,7 @@ from typing import Final
 from orchestrator.observations import VerdictProblem
 
 MAX_REWARD_BYTES: Final = 64 * 1024
+MAX_PLACES: Final = 18
 _MAX_DIGITS: Final = 40
 
 
@@ -121,6 +122,13 @@ def _checks(files: Mapping[str, bytes]) -> tuple[int | None, int | None]:
     return None, None
 
 
+def _written(reward: Decimal) -> str:
+    """Plain decimal text with at most 18 places; the pass rule looks at the exact number."""
+    exponent = reward.as_tuple().exponent
+    kept = round(reward, MAX_PLACES) if isinstance(exponent, int) and exponent < -MAX_PLACES else reward
+    return format(kept, "f")
+
+
 def read_verdict(files: Mapping[str, bytes], foreign: bool, rule: PassRule) -> Verdict:
     """The verdict in `/logs/verifier`; `foreign` says that a reward file was not a regular file."""
     passed, total = _checks(files)
@@ -130,4 +138,4 @@ def read_verdict(files: Mapping[str, bytes], foreign: bool, rule: PassRule) -> V
         reward = _reward(files, rule)
     except _Problem as found:
         return Verdict(None, None, found.problem, passed, total)
-    return Verdict(format(reward, "f"), reward >= rule.at_least, None, passed, total)
+    return Verdict(_written(reward), reward >= rule.at_least, None, passed, total)
