@@ -26,7 +26,7 @@ _FIELDS: Final = {"mediaType", "envelope", "proof", "manifest", "notices", "trus
 _TRY_NAME: Final = re.compile(r"tries/([0-9]{6})\.trybundle\.json")
 # The usual bundle, recognised without a JSON parser; anything else takes the slow path below.
 _PLAIN: Final = re.compile(
-    rb'\{"envelope":"([A-Za-z0-9+/=]*)","manifest":"([A-Za-z0-9+/=]*)","mediaType":"'
+    rb'\{"envelope":"([^"]*)","manifest":"([^"]*)","mediaType":"'
     + re.escape(TRY_MEDIA_TYPE.encode())
     + rb'","notices":null,"proof":null,"trustRootChain":\[\]\}'
 )

@@ -22,7 +22,7 @@ MAX_SIGNATURES: Final = 4
 
 _ONE: Final = rb'\{"keyid":"[0-9a-f]{32}","sig":"[A-Za-z0-9+/]{86}=="\}'
 _ENVELOPE: Final = re.compile(
-    rb'\{"payload":"([A-Za-z0-9+/]*={0,2})","payloadType":"([a-z0-9.+/-]{1,127})","signatures":'
+    rb'\{"payload":"([^"]*)","payloadType":"([a-z0-9.+/-]{1,127})","signatures":'
     rb"\[(" + _ONE + rb"(?:," + _ONE + rb"){0,3})\]\}"
 )
 _SIGNATURE: Final = re.compile(rb'"keyid":"([0-9a-f]{32})","sig":"([A-Za-z0-9+/=]{88})"')

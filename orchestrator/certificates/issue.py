@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from orchestrator.attempts import AttemptReport
 from orchestrator.certificates import schema
 from orchestrator.certificates.errors import CertificateError
 from orchestrator.certificates.statements import (
@@ -45,6 +45,7 @@ from orchestrator.certificates.statements import (
     Usage,
     utc_text,
 )
+from orchestrator.faults import Decision
 from scoring.vocabulary import Outcome
 
 _UNCHECKED = Sha256(sha256="0" * 64)
@@ -127,7 +128,47 @@ class TryFacts:
     runner_digest: str
 
 
-def _result(report: AttemptReport) -> Result:
+class EndedAttempt(Protocol):
+    """What is certified of an attempt's end; an `orchestrator.attempts.AttemptReport` is one."""
+
+    @property
+    def decision(self) -> Decision:
+        """Outcome, reason, phase and rule."""
+
+    @property
+    def manifest_digest(self) -> str | None:
+        """Digest of the evidence manifest."""
+
+    @property
+    def reward(self) -> str | None:
+        """The grader's number as a decimal string."""
+
+    @property
+    def checks_passed(self) -> int | None:
+        """Checks that passed, where the grader counts them."""
+
+    @property
+    def checks_total(self) -> int | None:
+        """All checks, where the grader counts them."""
+
+    @property
+    def wall_ms(self) -> int:
+        """Hand-off to end on a monotonic clock."""
+
+    @property
+    def handed_off_unix_ms(self) -> int:
+        """When the attempt was handed off."""
+
+    @property
+    def finished_unix_ms(self) -> int:
+        """When it ended."""
+
+    @property
+    def runtime(self) -> str:
+        """The container runtime read back from the engine; empty when nothing started."""
+
+
+def _result(report: EndedAttempt) -> Result:
     decision = report.decision
     fault: dict[Outcome, str | None] = {Outcome(k): v for k, v in schema.FAULT_CLASS.items()}
     return Result.model_validate(
@@ -149,7 +190,7 @@ def _result(report: AttemptReport) -> Result:
 def try_certificate(
     opened: OpenedScreening,
     facts: TryFacts,
-    report: AttemptReport,
+    report: EndedAttempt,
     usage: Usage,
     *,
     issued_unix_ms: int,

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
 from orchestrator import canonical
+from orchestrator.certificates import wire
 from orchestrator.certificates.errors import Finding, VerificationError
 from orchestrator.certificates.shapes import (
+    BOOLEAN,
     DATE,
     DECIMAL,
+    DIGEST,
     HEX_64,
     ID,
     JUDGE,
@@ -21,12 +25,11 @@ from orchestrator.certificates.shapes import (
     ULID,
     UTC,
     Shape,
-    boolean,
-    digest,
+    either,
     integer,
     many,
-    null,
     nullable,
+    recogniser,
     record,
     text,
     words,
@@ -53,6 +56,9 @@ FAULT_CLASS: Final[dict[str, str | None]] = {
 }
 LEVELS: Final = ("verified", "unverified", "simulated")
 
+_UNESCAPED: Final = r"[ !#-\[\]-~]"
+_reward_key = text(r"[\x20-\x7e]{1,128}", unescaped=_UNESCAPED + "{1,128}")
+_path = text(r"[^\x00-\x1f\x7f]{1,512}", unescaped=_UNESCAPED + "{1,512}")
 _id = text(ID, "id-charset")
 _name = text(NAME, "id-charset")
 _task = text(NAME, "id-charset")
@@ -65,7 +71,8 @@ _phase = words(*(phase.value for phase in Phase))
 _level = words(*LEVELS)
 _public = words("public", reason="visibility")
 
-_HEAD: Final[dict[str, Shape]] = {"minor": integer(), "critical": many(text(NAME), 16)}
+# `shape` answers a filled list of critical fields before the table is asked.
+_HEAD: Final[dict[str, Shape]] = {"minor": integer(), "critical": many(text(NAME), 0)}
 _PARTIES: Final[dict[str, Shape]] = {
     "id": _ulid,
     "requestedBy": _id,
@@ -76,18 +83,23 @@ _agent = record(
     {
         "id": _id,
         "version": _name,
-        "digest": digest,
+        "digest": DIGEST,
         "connection": words("none", "relay", "own-endpoint"),
         "models": many(record({"role": _id, "id": _name, "snapshot": nullable(_name)}), 16),
     }
 )
 _grader = record(
-    {"id": _id, "digest": digest, "rewardKey": text(r"[\x20-\x7e]{1,128}"), "passAtLeast": text(DECIMAL)}
+    {
+        "id": _id,
+        "digest": DIGEST,
+        "rewardKey": _reward_key,
+        "passAtLeast": text(DECIMAL),
+    }
 )
 _simulator = nullable(record({"id": _name, "snapshot": nullable(_name), "paidBy": _id}))
 _conditions = record(
     {
-        "networkPolicy": record({"id": _id, "digest": digest}),
+        "networkPolicy": record({"id": _id, "digest": DIGEST}),
         "stepLimit": nullable(integer(1)),
         "costCapNusd": _nusd,
         "screeningCapNusd": _nusd,
@@ -95,7 +107,7 @@ _conditions = record(
         "hardwareClass": _name,
         "runtime": _name,
         "repeats": integer(1, MAX_TRIES),
-        "comparability": digest,
+        "comparability": DIGEST,
     }
 )
 _caps = record(
@@ -114,14 +126,14 @@ _caps = record(
 )
 _usage = record(
     {
-        "metered": boolean,
+        "metered": BOOLEAN,
         "requests": nullable(integer()),
         "inputTokens": nullable(integer()),
         "cachedInputTokens": nullable(integer()),
         "outputTokens": nullable(integer()),
         "costNusd": _nusd,
         "paidToolCallsNusd": _nusd,
-        "priceList": nullable(record({"id": _id, "date": text(DATE), "digest": digest})),
+        "priceList": nullable(record({"id": _id, "date": text(DATE), "digest": DIGEST})),
     }
 )
 _label = words("independently-evaluated", "publisher-reported", "community-reported")
@@ -133,15 +145,15 @@ _opening = record(
         "issuer": _id,
         "screening": record(_PARTIES),
         "pack": record(
-            {"id": _id, "version": _name, "digest": digest, "declaredTries": integer(1, MAX_TRIES)}
+            {"id": _id, "version": _name, "digest": DIGEST, "declaredTries": integer(1, MAX_TRIES)}
         ),
         "plan": many(
             record(
                 {
                     "taskId": _task,
-                    "digest": digest,
+                    "digest": DIGEST,
                     "tries": integer(0, MAX_TRIES),
-                    "answerKeyWithheld": boolean,
+                    "answerKeyWithheld": BOOLEAN,
                     "caps": _caps,
                 }
             ),
@@ -164,9 +176,9 @@ _try = record(
         **_HEAD,
         "certificateId": _ulid,
         "issuer": _id,
-        "screening": record({**_PARTIES, "openingDigest": digest}),
-        "pack": record({"id": _id, "version": _name, "digest": digest}),
-        "task": record({"id": _task, "digest": digest, "answerKeyWithheld": boolean, "caps": _caps}),
+        "screening": record({**_PARTIES, "openingDigest": DIGEST}),
+        "pack": record({"id": _id, "version": _name, "digest": DIGEST}),
+        "task": record({"id": _task, "digest": DIGEST, "answerKeyWithheld": BOOLEAN, "caps": _caps}),
         "try": record(
             {
                 "id": _ulid,
@@ -174,7 +186,7 @@ _try = record(
                 "index": integer(1, MAX_TRIES),
                 "of": integer(1, MAX_TRIES),
                 "attempt": integer(1, MAX_TRIES),
-                "replaces": nullable(digest),
+                "replaces": nullable(DIGEST),
             }
         ),
         "agent": _agent,
@@ -186,8 +198,8 @@ _try = record(
                 "level": _level,
                 "runtime": nullable(_name),
                 "gradingPlace": words("fresh", "in_place"),
-                "images": many(record({"role": _id, "digest": digest}), 8),
-                "runner": record({"version": _name, "digest": digest}),
+                "images": many(record({"role": _id, "digest": DIGEST}), 8),
+                "runner": record({"version": _name, "digest": DIGEST}),
             }
         ),
         "conditions": _conditions,
@@ -200,7 +212,7 @@ _try = record(
                 "faultClass": nullable(words("agent", "platform")),
                 "rule": _id,
                 "restsOn": many(_id, 32),
-                "suspect": boolean,
+                "suspect": BOOLEAN,
                 "reward": nullable(text(DECIMAL)),
                 "checksPassed": nullable(integer()),
                 "checksTotal": nullable(integer()),
@@ -217,7 +229,7 @@ _summary = record(
         **_HEAD,
         "statementId": _ulid,
         "issuer": _id,
-        "screening": record({**_PARTIES, "openingDigest": digest}),
+        "screening": record({**_PARTIES, "openingDigest": DIGEST}),
         "certificates": many(
             record(
                 {
@@ -228,7 +240,7 @@ _summary = record(
                     "reason": _reason,
                     "level": _level,
                     "wallMs": integer(),
-                    "digest": digest,
+                    "digest": DIGEST,
                 }
             ),
             MAX_TASKS * MAX_TRIES,
@@ -251,7 +263,7 @@ _STATEMENTS: Final[dict[str, Shape]] = {
             "_type": words(STATEMENT),
             "predicateType": words(PREFIX + kind, reason="predicate-type"),
             "subject": many(
-                record({"name": words(_SUBJECT_NAME[kind]), "digest": digest}, closed=True), 1, 1
+                record({"name": words(_SUBJECT_NAME[kind]), "digest": DIGEST}, closed=True), 1, 1
             ),
             "predicate": predicate,
         },
@@ -260,18 +272,52 @@ _STATEMENTS: Final[dict[str, Shape]] = {
     for kind, predicate in ((OPENING, _opening), (TRY, _try), (SUMMARY, _summary))
 }
 
-_file = {"path": text(r"[^\x00-\x1f\x7f]{1,512}"), "role": _id, "size": integer()}
+_file = {
+    "path": _path,
+    "role": _id,
+    "size": integer(),
+}
 _plain_file = record({**_file, "sha256": text(HEX_64)}, closed=True)
 _withheld_file = record({**_file, "saltedSha256": text(HEX_64)}, closed=True)
 
 
-def _either_file(value: Any, unknown: list[str]) -> None:
-    shape = _withheld_file if isinstance(value, dict) and "saltedSha256" in value else _plain_file
-    shape(value, unknown)
+_manifest = record(
+    {
+        "attemptId": _ulid,
+        "tryId": _ulid,
+        "files": many(either(_plain_file, _withheld_file, "saltedSha256"), 4096),
+    },
+    closed=True,
+)
+
+# Only what is checked many times is worth an expression; the others always take the long way.
+_is_usual_try = recogniser(_STATEMENTS[TRY])
+_is_usual_manifest = recogniser(_manifest)
 
 
-MANIFEST: Final = record({"attemptId": _ulid, "tryId": _ulid, "files": many(_either_file, 4096)}, closed=True)
-PROOF_ABSENT: Final = null
+def read_statement(payload: bytes, kind: str) -> tuple[dict[str, Any], list[str]]:
+    """Parse and check the bytes of a statement; returns it with the unknown fields.
+
+    Raises `VerificationError`: `form` for bytes outside the canonical profile, else what `shape` says.
+    """
+    if kind == TRY and _is_usual_try(payload):
+        usual: dict[str, Any] = json.loads(payload)
+        return usual, []
+    statement = wire.parse(payload)
+    return statement, shape(statement, kind)
+
+
+def read_manifest(raw: bytes) -> dict[str, Any]:
+    """Parse and check the bytes of an evidence manifest; raises `VerificationError` (`manifest`)."""
+    if _is_usual_manifest(raw):
+        usual: dict[str, Any] = json.loads(raw)
+        return usual
+    manifest: dict[str, Any] = wire.parse(raw, "manifest")
+    try:
+        _manifest.check(manifest, [])
+    except VerificationError as error:
+        raise VerificationError("manifest", error.findings[0].detail) from None
+    return manifest
 
 
 def shape(statement: Any, kind: str) -> list[str]:
@@ -291,7 +337,7 @@ def shape(statement: Any, kind: str) -> list[str]:
     if isinstance(critical, list) and critical:
         raise VerificationError("critical", f"critical fields {critical!r:.200} are not understood here")
     unknown: list[str] = []
-    _STATEMENTS[kind](statement, unknown)
+    _STATEMENTS[kind].check(statement, unknown)
     return unknown
 
 

@@ -1,19 +1,21 @@
-"""Small strict checkers for parsed JSON, composed once into tables and cheap to run.
+"""Small strict checkers for parsed JSON, composed once into tables.
 
-A shape is a function of (value, unknown) that raises `VerificationError` when the value does not fit and
-appends unknown field names to `unknown` (fields added by a later minor version are ignored and listed).
+A shape has two faces made from the same table. `check` is a function of (value, unknown): it raises
+`VerificationError` when the value does not fit and appends unknown field names to `unknown` (fields of a
+later minor version are ignored and listed). `spelling` is a regular expression for canonical JSON bytes
+of fitting values: what it matches in full needs no further check, and what it does not match (an unknown
+field, an escape, a very large number) is left to `check`. A test holds the two against each other.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from orchestrator.canonical import MAX_INTEGER
 from orchestrator.certificates.errors import VerificationError
-
-Shape = Callable[[Any, list[str]], None]
 
 ID: Final = r"[a-z0-9][a-z0-9._:@/+_-]{0,127}"
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._:@/+_-]{0,127}"
@@ -21,21 +23,35 @@ ULID: Final = r"[0-7][0-9A-HJKMNP-TV-Z]{25}"
 HEX_64: Final = r"[0-9a-f]{64}"
 KEY_ID: Final = r"[0-9a-f]{32}"
 BASE64_KEY: Final = r"[A-Za-z0-9+/]{43}="
-JUDGE: Final = rf"programmatic|{NAME}@\d{{4}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
-DATE: Final = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
-UTC: Final = DATE + r"T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ"
-DECIMAL: Final = r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,18})?"
+DATE: Final = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+UTC: Final = DATE + r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
+JUDGE: Final = rf"(?:programmatic|{NAME}@{DATE})"
+DECIMAL: Final = r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?"
+
+Checker = Callable[[Any, list[str]], None]
 
 
-def text(pattern: str, reason: str = "schema") -> Shape:
-    """A string that the ASCII expression matches in full."""
-    match = re.compile(pattern, re.ASCII).fullmatch
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One checker and the spelling of what it accepts."""
+
+    check: Checker
+    spelling: str
+
+
+def text(pattern: str, reason: str = "schema", *, unescaped: str | None = None) -> Shape:
+    """A string that the expression matches in full.
+
+    `unescaped` is a narrower expression without quotes, backslashes and non-ASCII; needed only where
+    `pattern` allows those.
+    """
+    match = re.compile(pattern).fullmatch
 
     def check(value: Any, unknown: list[str]) -> None:
         if value.__class__ is not str or match(value) is None:
             raise VerificationError(reason, f" has the value {value!r:.80}")
 
-    return check
+    return Shape(check, f'"{unescaped or pattern}"')
 
 
 def words(*allowed: str, reason: str = "schema") -> Shape:
@@ -46,66 +62,61 @@ def words(*allowed: str, reason: str = "schema") -> Shape:
         if value.__class__ is not str or value not in known:
             raise VerificationError(reason, f" has the value {value!r:.80}")
 
-    return check
+    return Shape(check, f'"(?:{"|".join(re.escape(word) for word in allowed)})"')
 
 
 def integer(least: int = 0, most: int = MAX_INTEGER) -> Shape:
-    """An integer (never a boolean) within the bounds."""
+    """An integer (never a boolean) within the bounds; `least` is 0 or 1."""
 
     def check(value: Any, unknown: list[str]) -> None:
         if value.__class__ is not int or not least <= value <= most:
             raise VerificationError("schema", f" has the value {value!r:.80}")
 
-    return check
-
-
-def boolean(value: Any, unknown: list[str]) -> None:
-    """True or false."""
-    if value.__class__ is not bool:
-        raise VerificationError("schema", " is not a boolean")
-
-
-def null(value: Any, unknown: list[str]) -> None:
-    """Nothing else than null."""
-    if value is not None:
-        raise VerificationError("schema", " is not null")
-
-
-def nullable(inner: Shape) -> Shape:
-    """Null, or what `inner` accepts."""
-
-    def check(value: Any, unknown: list[str]) -> None:
-        if value is not None:
-            inner(value, unknown)
-
-    return check
+    # As many digits as are within the bounds whatever they are; the largest values go to `check`.
+    digits = len(str(most)) - 2
+    positive = f"[1-9][0-9]{{0,{digits}}}" if digits >= 0 else "[1-9]" if most == 9 else "(?!)"
+    return Shape(check, positive if least else f"(?:0|{positive})")
 
 
 def many(inner: Shape, most: int, least: int = 0) -> Shape:
     """A list of `least` to `most` items that each fit `inner`."""
+    check_item = inner.check
 
     def check(value: Any, unknown: list[str]) -> None:
         if value.__class__ is not list or not least <= len(value) <= most:
             raise VerificationError("schema", f" is not a list of {least} to {most} items")
         for item in value:
-            inner(item, unknown)
+            check_item(item, unknown)
 
-    return check
+    if most == 0:
+        return Shape(check, r"\[\]")
+    filled = rf"{inner.spelling}(?:,{inner.spelling}){{{max(least - 1, 0)},{most - 1}}}"
+    return Shape(check, rf"\[{filled}\]" if least else rf"\[(?:{filled})?\]")
+
+
+def nullable(inner: Shape) -> Shape:
+    """Null, or what `inner` accepts."""
+    check_inner = inner.check
+
+    def check(value: Any, unknown: list[str]) -> None:
+        if value is not None:
+            check_inner(value, unknown)
+
+    return Shape(check, f"(?:null|{inner.spelling})")
 
 
 def record(fields: Mapping[str, Shape], *, closed: bool = False) -> Shape:
     """An object with at least these fields; unknown ones are listed, or refused when `closed`."""
-    items = tuple(fields.items())
-    count = len(items)
-    known: Collection[str] = frozenset(fields)
+    items = tuple((name, shape.check) for name, shape in fields.items())
+    count, known = len(items), frozenset(fields)
 
     def check(value: Any, unknown: list[str]) -> None:
         if value.__class__ is not dict:
             raise VerificationError("schema", " is not an object")
         name = ""
         try:
-            for name, shape in items:
-                shape(value[name], unknown)
+            for name, check_field in items:
+                check_field(value[name], unknown)
         except KeyError:
             raise VerificationError("schema", f"{name} is missing") from None
         except VerificationError as error:
@@ -116,16 +127,47 @@ def record(fields: Mapping[str, Shape], *, closed: bool = False) -> Shape:
                 raise VerificationError("schema", f"{extra[0]} is not a known field")
             unknown.extend(extra)
 
-    return check
+    parts = (f'"{re.escape(name)}":{fields[name].spelling}' for name in sorted(fields))
+    return Shape(check, rf"\{{{','.join(parts)}\}}")
+
+
+def either(one: Shape, other: Shape, mark: str) -> Shape:
+    """`other` for an object that has the field `mark`, else `one`."""
+    check_one, check_other = one.check, other.check
+
+    def check(value: Any, unknown: list[str]) -> None:
+        (check_other if isinstance(value, dict) and mark in value else check_one)(value, unknown)
+
+    return Shape(check, f"(?:{one.spelling}|{other.spelling})")
+
+
+def _boolean(value: Any, unknown: list[str]) -> None:
+    if value.__class__ is not bool:
+        raise VerificationError("schema", " is not a boolean")
+
+
+def _null(value: Any, unknown: list[str]) -> None:
+    if value is not None:
+        raise VerificationError("schema", " is not null")
 
 
 _is_hex_64: Final = re.compile(HEX_64).fullmatch
 
 
-def digest(value: Any, unknown: list[str]) -> None:
-    """A digest set with exactly one SHA-256."""
+def _digest(value: Any, unknown: list[str]) -> None:
     if value.__class__ is dict and len(value) == 1:
         sha256 = value.get("sha256")
         if sha256.__class__ is str and _is_hex_64(sha256):
             return
     raise VerificationError("schema", " is not one SHA-256 digest")
+
+
+BOOLEAN: Final = Shape(_boolean, "(?:true|false)")
+NULL: Final = Shape(_null, "null")
+DIGEST: Final = Shape(_digest, rf'\{{"sha256":"{HEX_64}"\}}')
+"""A digest set with exactly one SHA-256."""
+
+
+def recogniser(shape: Shape) -> Callable[[bytes], object]:
+    """A function that is true for canonical bytes of which nothing more needs to be checked."""
+    return re.compile(shape.spelling.encode("ascii")).fullmatch

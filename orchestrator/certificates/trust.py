@@ -24,10 +24,10 @@ from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.shapes import (
     BASE64_KEY,
     KEY_ID,
+    NULL,
     Shape,
     integer,
     many,
-    null,
     nullable,
     record,
     text,
@@ -55,7 +55,7 @@ _DOCUMENT: Final = record(
         "issuer": text(r"[a-z0-9][a-z0-9._:@/+_-]{0,127}"),
         "issuedAt": _utc,
         "expiresAt": _utc,
-        "previous": null,
+        "previous": NULL,
         "root": record(
             {"threshold": integer(1, dsse.MAX_SIGNATURES), "keys": many(record(_KEY, closed=True), 16, 1)},
             closed=True,
@@ -65,9 +65,9 @@ _DOCUMENT: Final = record(
                 {
                     **_KEY,
                     "usages": many(text(r"[a-z-]{1,64}/v[0-9]{1,4}"), 16, 1),
-                    "log": null,
+                    "log": NULL,
                     "fromIndex": integer(0, 0),
-                    "untilIndex": null,
+                    "untilIndex": NULL,
                     "notBefore": _utc,
                     "notAfter": _utc,
                     "revoked": nullable(
@@ -82,8 +82,8 @@ _DOCUMENT: Final = record(
             64,
             1,
         ),
-        "logs": many(null, 0),
-        "witnessPolicy": null,
+        "logs": many(NULL, 0),
+        "witnessPolicy": NULL,
     },
     closed=True,
 )
@@ -160,7 +160,7 @@ def parse(raw: bytes, *, pin: str | None = None) -> TrustRoot:
     if isinstance(document, dict) and document.get("version") != 1:
         raise VerificationError("trust-root-version", "only version 1 of a trust root is understood here")
     try:
-        _DOCUMENT(document, [])
+        _DOCUMENT.check(document, [])
         return _checked(document, envelope, sha256)
     except VerificationError as error:
         raise _refused(error) from None

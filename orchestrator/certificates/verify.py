@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.certificates import bundle, dsse, ed25519, schema, wire
+from orchestrator.certificates import bundle, dsse, ed25519, schema
 from orchestrator.certificates.errors import Finding, VerificationError
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import EvidenceTally, TryResult, internal
@@ -99,8 +99,7 @@ def open_statement(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
         raise VerificationError("too-large", f"a payload of {len(envelope.payload)} bytes")
     signed = envelope.signed_bytes()
     keyid, notes = _signer(envelope, signed, trust)
-    statement = wire.parse(envelope.payload)
-    unknown = schema.shape(statement, kind)
+    statement, unknown = schema.read_statement(envelope.payload, kind)
     if unknown:
         notes.append(Finding("unknown-fields", "ignored: " + ", ".join(unknown[:20])))
     predicate = statement["predicate"]
@@ -119,10 +118,9 @@ def check_manifest(raw: bytes, opened: Opened) -> tuple[list[dict[str, Any]], li
     if hashlib.sha256(raw).hexdigest() != sha256:
         return [], [Finding("manifest", "the evidence manifest is not the one that was certified")]
     try:
-        manifest = wire.parse(raw, "manifest")
-        schema.MANIFEST(manifest, [])
+        manifest = schema.read_manifest(raw)
     except VerificationError as error:
-        return [], [Finding("manifest", error.findings[0].detail)]
+        return [], list(error.findings)
     slot, files = opened.predicate["try"], manifest["files"]
     found = []
     if manifest["attemptId"] != slot["attemptId"] or manifest["tryId"] != slot["id"]:
