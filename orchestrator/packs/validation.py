@@ -21,8 +21,11 @@ def _sentence(error: Any, hidden_below: Collection[str]) -> str:
         return f"{key} is not a known key"
     hide = isinstance(error["input"], dict) or any(str(part) in hidden_below for part in location)
     value = "" if hide else f" = {repr(error['input'])[:80]}"
+    # Our own messages are written to follow a colon; the library's start with a capital letter.
     wrong = error["msg"].removeprefix("Value error, ")
-    return f"{key}{value}: {wrong[:1].lower()}{wrong[1:]}"
+    if wrong == error["msg"]:
+        wrong = wrong[:1].lower() + wrong[1:]
+    return f"{key}{value}: {wrong}"
 
 
 def sentences(error: ValidationError, hidden_below: Collection[str] = ()) -> list[str]:
