@@ -35,6 +35,18 @@ Positive = Annotated[int, Field(gt=0, le=2**31)]
 _M = TypeVar("_M", bound=BaseModel)
 
 
+UseCase = Literal[
+    "bug-fixing",
+    "building-features",
+    "refactoring",
+    "testing",
+    "security-fixes",
+    "reliability-performance",
+    "apis-data",
+]
+"""The seven use cases of S4-17; a task has one or two, or none in packs that are not rated by use case."""
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -146,9 +158,16 @@ class PackTaskEntry(_Model):
 
     id: PackId
     path: Annotated[str, Field(min_length=1)]
-    use_cases: tuple[str, ...] = ()
+    use_cases: Annotated[tuple[UseCase, ...], Field(max_length=2)] = ()
     difficulty: Literal["easy", "medium", "hard"] | None = None
     reference_minutes: Positive | None = None
+
+    @field_validator("use_cases")
+    @classmethod
+    def _distinct(cls, value: tuple[UseCase, ...]) -> tuple[UseCase, ...]:
+        if len(set(value)) != len(value):
+            raise ValueError("a use case is named twice")
+        return value
 
     @field_validator("path")
     @classmethod
