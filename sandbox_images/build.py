@@ -19,6 +19,7 @@ from typing import Any
 
 import docker.errors
 import requests.exceptions
+import urllib3.exceptions
 
 from .archive import engine_architecture
 from .base import IMAGE_LABEL, BaseImage, ensure_base, locked_image
@@ -33,6 +34,8 @@ from .verify import verify_contents
 CONTEXT_LABEL = "assize.context"
 FORMAT = 1
 _OUTPUT_LINES = 15
+# A streamed answer is read through urllib3 itself: its errors come unwrapped.
+_BROKEN = (docker.errors.APIError, requests.exceptions.RequestException, urllib3.exceptions.HTTPError)
 
 
 @dataclass(frozen=True)
@@ -180,9 +183,9 @@ def _follow(events: Iterator[Any], request: BuildRequest, gateway: Gateway | Non
                 raise BuildTimeoutError(
                     f"{_where(request)}: the build did not end within {request.timeout_s} s"
                 )
-    except requests.exceptions.Timeout as error:
+    except (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError) as error:
         raise BuildTimeoutError(f"{_where(request)}: no output for {request.timeout_s} s") from error
-    except (docker.errors.APIError, requests.exceptions.RequestException) as error:
+    except _BROKEN as error:
         raise BuildFailedError(f"{_where(request)}: the engine broke the build off: {error}") from error
     finally:
         close = getattr(events, "close", None)

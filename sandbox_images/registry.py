@@ -13,12 +13,14 @@ from pathlib import Path
 
 import docker.errors
 import requests.exceptions
+import urllib3.exceptions
 
 from .engine import connect
 from .lock import file_lock, write_atomically
 from .store import ImageStore
 
 _IDLE_S = 20
+_BROKEN = (docker.errors.APIError, requests.exceptions.RequestException, urllib3.exceptions.HTTPError)
 _KEEP_UNREACHABLE_S = 3600
 _KEEP_ABSENT_S = 86400
 _ABSENT = ("not found", "denied", "manifest unknown", "unauthorized", "does not exist")
@@ -39,7 +41,7 @@ def pull_image(store: ImageStore, name: str) -> str | None:
         for event in client.pull(repository, tag=tag, stream=True, decode=True):
             if "error" in event:
                 raise docker.errors.APIError(str(event["error"]))
-    except (docker.errors.APIError, requests.exceptions.RequestException) as error:
+    except _BROKEN as error:
         why = str(getattr(error, "explanation", None) or error).strip().splitlines()[0]
         refused.remember(name, why, time.time())
         return why

@@ -10,17 +10,17 @@ import contextlib
 import hashlib
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 import docker.errors
 
-from .context import BuildContext
+from .context import IGNORE_FILE, BuildContext
 from .dockerfile import Dockerfile, Instruction
 from .errors import ImageContentError
 from .store import ImageStore
 
-_PLAIN = frozenset("*?[]$\"'{}\\")
+_SPECIAL = frozenset("*?[]$\"'{}\\")
 
 
 def verify_contents(store: ImageStore, image_id: str, context: BuildContext, parsed: Dockerfile) -> int:
@@ -31,9 +31,11 @@ def verify_contents(store: ImageStore, image_id: str, context: BuildContext, par
     compared = 0
     container = store.client.create_container(image_id, command=["true"], labels={"assize.purpose": "verify"})
     try:
-        for top in sorted({_top(path, expected) for path in expected}):
-            found = _hashes(store, str(container["Id"]), top)
+        for top in sorted({_top(path) for path in expected}):
+            found, links = _read(store, str(container["Id"]), top)
             for path in (p for p in expected if p == top or p.startswith(f"{top}/")):
+                if links & {path, *map(str, PurePosixPath(path).parents)}:
+                    continue  # lies behind a link, elsewhere in the image
                 if found.get(path) != expected[path]:
                     raise ImageContentError(
                         f"{context.root.name}: {path} in the built image is not the file of its build context"
@@ -54,41 +56,43 @@ def expected_files(context: BuildContext, parsed: Dockerfile) -> dict[str, str]:
     for number, step in enumerate(stage):
         if step.keyword == "WORKDIR":
             workdir = _join(workdir, step.text)
-        covered = step.keyword == "COPY" and "from" not in step.flags and step.words[:1] != []
-        if covered and not any(later.keyword in ("RUN", "ADD") for later in stage[number + 1 :]):
-            for path, digest in _copied(step, files, workdir):
-                expected[path] = digest
-        elif step.keyword == "COPY":
-            # What an uncovered COPY writes is not known here: forget what it may have replaced.
-            destination = _join(workdir, step.words[-1]) if step.words else None
+        if step.keyword != "COPY" or any(later.keyword in ("RUN", "ADD") for later in stage[number + 1 :]):
+            continue
+        destination = _join(workdir, step.words[-1]) if step.words else None
+        copied = _copied(step, files, destination)
+        if copied is not None:
+            expected |= copied
+        else:
+            # What this step writes is not known here: forget what it may have replaced.
             expected = {} if destination is None else _outside(expected, destination)
     return expected
 
 
 def _copied(
-    step: Instruction, files: Mapping[str, str], workdir: PurePosixPath | None
-) -> Iterator[tuple[str, str]]:
+    step: Instruction, files: Mapping[str, str], destination: PurePosixPath | None
+) -> dict[str, str] | None:
+    """sha256 by path for one COPY step, or None when its effect is not certain."""
+    if destination is None or "from" in step.flags or set("".join(step.words)) & _SPECIAL:
+        return None
     *sources, written = step.words
-    destination = _join(workdir, written)
-    if destination is None or set("".join(step.words)) & _PLAIN:
-        return
+    copied: dict[str, str] = {}
     for source in sources:
         name = str(PurePosixPath("/") / source).lstrip("/")
-        name = "" if name == "." else name
         if name in files:
-            if written.endswith("/") or len(sources) > 1:
-                yield str(destination / PurePosixPath(name).name), files[name]
-            # Otherwise the destination may be a file name or an existing folder: not plain.
+            if not written.endswith("/") and len(sources) == 1:
+                return None  # the destination may be a file name or a folder that exists
+            copied[str(destination / PurePosixPath(name).name)] = files[name]
             continue
         prefix = f"{name}/" if name else ""
         for path, digest in files.items():
-            if path.startswith(prefix) and path != ".dockerignore":
-                yield str(destination / path[len(prefix) :]), digest
+            if path.startswith(prefix) and path != IGNORE_FILE:
+                copied[str(destination / path[len(prefix) :])] = digest
+    return copied
 
 
 def _join(workdir: PurePosixPath | None, written: str) -> PurePosixPath | None:
     """An absolute path, or None when it cannot be known without the base image or a shell."""
-    if set(written) & _PLAIN:
+    if set(written) & _SPECIAL:
         return None
     if written.startswith("/"):
         return PurePosixPath(written)
@@ -101,19 +105,19 @@ def _outside(expected: dict[str, str], folder: PurePosixPath) -> dict[str, str]:
     }
 
 
-def _top(path: str, expected: dict[str, str]) -> str:
+def _top(path: str) -> str:
     """The first two steps of a path: read in one piece, so as not to fetch `/usr` for one file in it."""
-    parts = PurePosixPath(path).parts
-    top = str(PurePosixPath(*parts[:3]))
-    return top if len(parts) >= 3 else path
+    return str(PurePosixPath(*PurePosixPath(path).parts[:3]))
 
 
-def _hashes(store: ImageStore, container: str, path: str) -> dict[str, str]:
+def _read(store: ImageStore, container: str, path: str) -> tuple[dict[str, str], set[str]]:
+    """sha256 by path of the files at or below `path` in a container, and the links there."""
+    found: dict[str, str] = {}
+    links: set[str] = set()
     try:
         stream, _ = store.engine.get_archive(container, path)
     except docker.errors.NotFound:
-        return {}
-    found: dict[str, str] = {}
+        return found, links
     parent = PurePosixPath(path).parent
     with tempfile.SpooledTemporaryFile(max_size=16 * 1024 * 1024) as whole:
         for chunk in stream:
@@ -121,7 +125,10 @@ def _hashes(store: ImageStore, container: str, path: str) -> dict[str, str]:
         whole.seek(0)
         with tarfile.open(fileobj=whole, mode="r:") as tar:
             for member in tar:
-                data = tar.extractfile(member) if member.isfile() else None
+                place = str(parent / member.name)
+                data = tar.extractfile(member) if member.isreg() else None
                 if data is not None:
-                    found[str(parent / member.name)] = hashlib.sha256(data.read()).hexdigest()
-    return found
+                    found[place] = hashlib.sha256(data.read()).hexdigest()
+                elif member.issym():
+                    links.add(place)
+    return found, links
