@@ -130,6 +130,24 @@ def retire(ledger: Ledger, owner: Owner) -> None:
         )
 
 
+def unended(ledger: Ledger) -> list[Owner]:
+    """Every owner that has not said that it ended; whether it still runs is for `liveness` to tell."""
+    query = sa.select(
+        HostOwner.id,
+        HostOwner.host,
+        HostOwner.boot_id,
+        HostOwner.pid_namespace,
+        HostOwner.pid,
+        HostOwner.pid_started,
+    ).where(HostOwner.ended_ms.is_(None))
+    with ledger.reading() as connection:
+        rows = connection.execute(query).all()
+    return [
+        Owner(row.id, ProcessIdentity(row.host, row.boot_id, row.pid_namespace, row.pid, row.pid_started))
+        for row in rows
+    ]
+
+
 def holders(ledger: Ledger) -> dict[str, tuple[Owner, bool]]:
     """Every owner that has live attempts, by id, and whether it has said that it ended."""
     query = (

@@ -1,0 +1,97 @@
+"""The Pack Score card for a person (reference/scoring.md section 5, UI-10 .. UI-14)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrator.screenings.scorecard import Scored
+from scoring.card_data import as_data, status_text
+from scoring.pack_card import PackScoreCard
+
+_WIDTH = 24
+
+
+def _row(name: str, text: str) -> str:
+    return f"  {name:<{_WIDTH}} {text}"
+
+
+def _figure(data: dict[str, Any], unit: str = "") -> str:
+    if data["reason"] is not None:
+        return f"—  ({data['reason']})"
+    return f"{data['display']}{unit}"
+
+
+def _kinds(kinds: list[dict[str, Any]]) -> str:
+    return " (" + ", ".join(f"{one['count']} {one['kind']}" for one in kinds) + ")" if kinds else ""
+
+
+def _labels(data: dict[str, Any]) -> str:
+    labels = data["labels"]
+    shown = []
+    if labels["partial_screen"]:
+        shown.append("Partial screen: " + ", ".join(labels["partial_causes"]))
+    if labels["short_screen"]:
+        shown.append("Short screen")
+    if labels["older_pack_version"]:
+        shown.append("Older pack version")
+    if labels["simulated"]:
+        shown.append("Simulated")
+    return "; ".join(shown) or "none"
+
+
+def card_lines(scored: Scored, version: str) -> list[str]:
+    """The card, one line a row, in the order of UI-10."""
+    card: PackScoreCard = scored.card
+    data = as_data(card)
+    counts, noise, key = data["counts"], data["noise"], data["key"]
+    score = _figure(data["pack_score"]) if card.pack_score is not None else f"—  ({status_text(card)})"
+    interval = data["interval"]
+    if card.pack_score is not None and interval["reason"] is None:
+        score += f"   95% interval {interval['low']} .. {interval['high']}"
+    tries = f"{card.tries_min}-{card.tries_max}" if card.tries_min != card.tries_max else str(card.tries_min)
+    unfinished = data["unfinished_spend"]
+    lines = [
+        f"Pack Score  {key['agent']}@{version}  on  {key['pack']}@{key['pack_version']}",
+        _row("Pack Score (pass^1)", score),
+        _row("floor .. ceiling", f"{_figure(data['floor'])} .. {_figure(data['ceiling'])}"),
+        _row("every try passes (pass^3)", _figure(data["pass3"])),
+        _row("tasks scored", f"{card.tasks_scored} of {card.tasks_in_pack}, {tries} counted tries each"),
+        _row("did not finish", f"{counts['unfinished']}{_kinds(counts['unfinished_by_kind'])}"),
+        _row("no verdict", str(counts["no_verdict"])),
+        _row(
+            "could not be counted",
+            f"{counts['could_not_be_counted']}{_kinds(counts['could_not_be_counted_by_kind'])}",
+        ),
+        _row("left out (certificate)", str(counts["left_out_certificate"])),
+        _row("labels", _labels(data)),
+        _row("USD per task", _figure(data["usd_per_task"])),
+        _row("USD of unfinished tries", _figure(unfinished)),
+        _row("do-nothing floor", _figure(data["do_nothing_floor"])),
+        _row(
+            "noise",
+            f"re-run of the same tasks ±{_figure(noise['rerun_same_tasks'])}, "
+            f"other tasks ±{_figure(noise['other_tasks'])}",
+        ),
+        _row(
+            "cannot be told apart",
+            f"differences under {_figure(noise['minimum_detectable_difference'])} points",
+        ),
+        _row(
+            "judge, evidence",
+            f"{key['judge']}, sandbox verified, {len(card.certificate_digests)} certificates",
+        ),
+        _row("methodology", f"{card.methodology}; inputs {card.inputs_digest[:16]}"),
+    ]
+    if not scored.closed:
+        lines.append(_row("note", "the screening is still open: these figures will change"))
+    return lines
+
+
+def card_data(scored: Scored) -> dict[str, Any]:
+    """The card as data, with what verification said."""
+    result = scored.handover.result
+    return {
+        "card": as_data(scored.card),
+        "closed": scored.closed,
+        "verification": {"exit": result.exit_code, "reasons": list(result.reasons)},
+    }

@@ -1,0 +1,218 @@
+"""`assize screen`: plan, run, certify and score; the same command resumes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from orchestrator.agents import registry
+from orchestrator.cli.cards import card_data, card_lines
+from orchestrator.cli.display import display_for
+from orchestrator.cli.output import emit, home_of, json_option, say
+from orchestrator.engine.signals import interrupts
+from orchestrator.errors import UsageError
+from orchestrator.home import Home
+from orchestrator.ledger import queries
+from orchestrator.ledger.states import OPEN_SCREENINGS
+from orchestrator.packs import catalog
+from orchestrator.packs.pack import Pack
+from orchestrator.planning.conditions import CapOverrides, ScreeningConditions
+from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.launch import Launch, Outcome, chosen_tasks, hardware_class, launch, run
+from orchestrator.screenings.opening import Sponsors
+from orchestrator.screenings.scorecard import score_screening
+
+SCHEMA: Final = "assize.screen/1"
+EXIT_NOT_IN_FULL: Final = 3
+EXIT_INTERRUPTED: Final = 130
+
+
+@click.command(
+    "screen",
+    epilog="Next: assize score SCREENING, assize tries SCREENING, assize verify FILE.",
+    short_help="Screen agents on a pack; the same command resumes.",
+)
+@click.argument("pack")
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    required=True,
+    metavar="AGENT",
+    help="Agent name, name@version, digest prefix or TOML file; repeat for more.",
+)
+@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeat for more.")
+@click.option("--tries", type=click.IntRange(1, 100), help="Tries per task. [default: the pack's]")
+@click.option("--parallel", type=click.IntRange(1, 256), help="Tries at once. [default: cores of this host]")
+@click.option("--agent-wall-s", type=click.IntRange(1), help="Wall-clock cap of the agent phase, seconds.")
+@click.option("--runtime", default="runc", show_default=True, help="Container runtime, never substituted.")
+@click.option("--requested-by", default="operator:local", show_default=True, help="Who asks for it.")
+@click.option("--funded-by", default="operator:local", show_default=True, help="Who pays for it.")
+@click.option("--operated-by", default="lab:local", show_default=True, help="Who runs it.")
+@click.option("--again", is_flag=True, help="Begin a new screening although an equal one is complete.")
+@click.option("--dry-run", is_flag=True, help="Verify and show the plan; build and run nothing.")
+@click.option("--jsonl", is_flag=True, help="One JSON event a line on standard output while it runs.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@json_option
+@click.pass_context
+def command(context: click.Context, /, **options: Any) -> None:
+    """Screen one or more AGENTs on PACK (a name, or a folder of Harbor tasks).
+
+    Ctrl-C once lets running tries end, twice cancels them, three times leaves; the same command resumes.
+
+    \b
+    Examples:
+      assize screen coding-core --agent oracle --agent nop
+      assize screen ./my-tasks --agent ./my-agent.toml --task fix-login --tries 1
+    """
+    home = home_of(context)
+    pack = catalog.resolve(home, options["pack"]).load()
+    conditions = _conditions(pack, options)
+    revisions = [registry.resolve(home, name) for name in dict.fromkeys(options["agents"])]
+    if options["dry_run"]:
+        _show_plan(pack, [one.revision.label for one in revisions], conditions, as_json=options["as_json"])
+        return
+    sponsors = Sponsors(options["requested_by"], options["funded_by"], options["operated_by"])
+    installation = Installation.open(home)
+    try:
+        launches = launch(
+            installation, pack, revisions, conditions, sponsors, again=options["again"], say=_say_step
+        )
+        outcome = _run(installation, launches, options)
+        code = _finish(installation, launches, outcome, options)
+    finally:
+        installation.close()
+    context.exit(code)
+
+
+def _say_step(line: str) -> None:
+    say(f"  {line}")
+
+
+def _conditions(pack: Pack, options: dict[str, Any]) -> ScreeningConditions:
+    wall_s = options["agent_wall_s"]
+    try:
+        return ScreeningConditions(
+            tries=options["tries"] or pack.manifest.tries_per_task,
+            tasks=tuple(task.id for task in chosen_tasks(pack, options["tasks"]))
+            if options["tasks"]
+            else None,
+            caps=CapOverrides(agent_wall_ms=wall_s * 1000 if wall_s else None),
+            runtime=options["runtime"],
+            hardware_class=hardware_class(),
+        )
+    except ValueError as error:
+        raise UsageError(f"these conditions do not fit: {error}") from None
+
+
+def _parallel(options: dict[str, Any]) -> int:
+    import os
+
+    return options["parallel"] or max(1, os.cpu_count() or 1)
+
+
+def _run(installation: Installation, launches: list[Launch], options: dict[str, Any]) -> Outcome:
+    names = {one.screening_id: one.bench.agent.revision.label for one in launches}
+    totals = {one: queries.status(installation.ledger, one).total for one in names}
+    quiet = options["quiet"] or options["as_json"]
+    for one in launches:
+        if one.resumed and one.state not in OPEN_SCREENINGS:
+            say(f"{names[one.screening_id]}: already {one.state}; --again begins a new screening")
+    if all(one.state not in OPEN_SCREENINGS for one in launches):
+        return _closed(installation, launches)
+    with display_for(names, totals, jsonl=options["jsonl"], quiet=quiet) as display:
+        return run(
+            installation,
+            [one for one in launches if one.state in OPEN_SCREENINGS],
+            parallel=_parallel(options),
+            progress=display,
+            guard=interrupts,
+        )
+
+
+def _closed(installation: Installation, launches: list[Launch]) -> Outcome:
+    """Nothing is left to run; a summary that a crash left unsigned is signed now."""
+    from orchestrator.engine.base import RunResult
+
+    states = {one.screening_id: one.state for one in launches}
+    return Outcome(
+        RunResult(states, False, 0), {one.screening_id: one.certifier.close() for one in launches}, ()
+    )
+
+
+def _finish(
+    installation: Installation, launches: list[Launch], outcome: Outcome, options: dict[str, Any]
+) -> int:
+    for warning in outcome.warnings:
+        say(f"warning: {warning}")
+    if outcome.result.interrupted:
+        if options["as_json"]:
+            emit(SCHEMA, {"interrupted": True, "screenings": _states(installation, launches)})
+        return EXIT_INTERRUPTED
+    scored = {one.screening_id: score_screening(installation, one.screening_id) for one in launches}
+    bundles = {one.screening_id: str(one.certifier.folder / "screening.zip") for one in launches}
+    if options["as_json"]:
+        cards = [{"screening": key, "bundle": bundles[key], **card_data(one)} for key, one in scored.items()]
+        emit(SCHEMA, {"interrupted": False, "screenings": _states(installation, launches), "cards": cards})
+    elif not options["jsonl"]:
+        for one in launches:
+            click.echo()
+            for line in card_lines(scored[one.screening_id], one.bench.agent.revision.version):
+                click.echo(line)
+        click.echo()
+        _show_places(installation.home, launches, bundles)
+    counted_in_full = all(
+        not one.card.labels.partial_screen and one.handover.result.exit_code == 0 for one in scored.values()
+    )
+    return 0 if counted_in_full else EXIT_NOT_IN_FULL
+
+
+def _states(installation: Installation, launches: list[Launch]) -> list[dict[str, Any]]:
+    return [
+        {
+            "screening": one.screening_id,
+            "agent": one.bench.agent.revision.label,
+            "pack": one.bench.pack.label,
+            "state": queries.screening(installation.ledger, one.screening_id)["state"],
+        }
+        for one in launches
+    ]
+
+
+def _show_places(home: Home, launches: list[Launch], bundles: dict[str, str]) -> None:
+    click.echo(f"evidence      {home.evidence}")
+    click.echo(f"trust root    {home.trust_root}")
+    for one in launches:
+        click.echo(f"certificates  {one.certifier.folder}   ({one.bench.agent.revision.label})")
+    click.echo("check them:")
+    for path in bundles.values():
+        click.echo(f"  assize --home {home.root} verify {path}")
+
+
+def _show_plan(pack: Pack, agents: list[str], conditions: ScreeningConditions, *, as_json: bool) -> None:
+    tasks = chosen_tasks(pack, conditions.tasks or ())
+    refused = {
+        task.id: [refusal.message for refusal in pack.refusals(task)] for task in tasks if pack.refusals(task)
+    }
+    data = {
+        "pack": pack.label,
+        "pack_digest": pack.digest,
+        "agents": agents,
+        "tasks": [task.id for task in tasks],
+        "tries": len(tasks) * conditions.tries * len(agents),
+        "conditions": conditions.as_data(),
+        "refused": refused,
+        "deviations": {task.id: [str(one.message) for one in pack.deviations(task)] for task in tasks},
+    }
+    if as_json:
+        emit("assize.screen-plan/1", data)
+        return
+    click.echo(f"{pack.label}  {pack.digest}")
+    click.echo(
+        f"{len(tasks)} tasks x {conditions.tries} tries x {len(agents)} agents = {data['tries']} tries"
+    )
+    for task in tasks:
+        click.echo(
+            f"  {task.id}" + (f"   refused: {'; '.join(refused[task.id])}" if task.id in refused else "")
+        )

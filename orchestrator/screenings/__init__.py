@@ -1,0 +1,1 @@
+"""One screening from a pack, an agent and conditions to certificates and a card: ties the houses together."""

@@ -1,0 +1,65 @@
+"""The attempt function of this machine, found by entry point name: orchestrator never imports workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any, Protocol, cast
+
+from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
+from orchestrator.errors import HostError
+from orchestrator.ledger import owners
+from orchestrator.ledger.claims import claims_of
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.owners import Liveness
+
+GROUP = "assize.attempt"
+
+
+class Runner(Protocol):
+    """What an entry point of `assize.attempt` makes: it runs attempts and cleans up after dead ones."""
+
+    def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
+        """Run one attempt."""
+
+    def reap(self, home: str, is_live: Callable[[str], bool]) -> Any:
+        """Remove what dead workers of this home left."""
+
+    def close(self) -> list[str]:
+        """Wait for removals; returns what could not be removed."""
+
+
+def load_runner(name: str = "docker") -> Runner:
+    """Make the runner registered as `name`; `HostError` when there is none or its engine does not answer."""
+    found = [point for point in entry_points(group=GROUP) if point.name == name]
+    if not found:
+        raise HostError(
+            f"no attempt runner called {name} is installed", hint="install Assize with its workers"
+        )
+    try:
+        return cast(Runner, found[0].load()())
+    except Exception as error:
+        raise HostError(
+            f"the attempt runner {name} cannot start: {error}",
+            hint="run `assize doctor` to see what is missing",
+        ) from error
+
+
+def liveness_of(ledger: Ledger) -> Callable[[str], bool]:
+    """Answers for a container label whether its attempt (`<slot>/<token>`) or owner (`owner/<id>`) lives.
+
+    Attempts of owners that certainly died count as dead although the ledger has not voided them yet.
+    """
+    with_attempts = owners.holders(ledger)
+    dead = set(owners.dead_holders(ledger))
+    alive = [owner_id for owner_id in with_attempts if owner_id not in dead]
+    live = {f"{held.slot_id}/{held.token}" for held in claims_of(ledger, alive)}
+    running = {
+        owner.id for owner in owners.unended(ledger) if owners.liveness(owner.process) is not Liveness.DEAD
+    }
+
+    def is_live(label: str) -> bool:
+        kind, _, rest = label.partition("/")
+        return rest in running if kind == "owner" else label in live
+
+    return is_live

@@ -1,0 +1,307 @@
+"""The signing side of a screening: opening, every ended attempt, summary, and the files that carry them.
+
+Ids and times of a statement come from the ledger's rows, so that certifying again after a crash gives the
+same bytes: no try is ever certified twice with different content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from orchestrator import canonical
+from orchestrator.certificates import bundle, dsse, issue, runner
+from orchestrator.certificates.issue import OpenedScreening, TryFacts
+from orchestrator.certificates.signer import Signed, Signer
+from orchestrator.certificates.statements import OpeningPredicate, TryPredicate, Usage
+from orchestrator.errors import AssizeError
+from orchestrator.evidence import observed
+from orchestrator.evidence.errors import EvidenceError
+from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES
+from orchestrator.faults import Decision
+from orchestrator.ids import new_id
+from orchestrator.ledger import queries
+from orchestrator.ledger.queries import AttemptView
+from orchestrator.ledger.records import CertificateKind, StoredCertificate, add_certificate, certificates
+from orchestrator.ledger.states import SlotState
+from orchestrator.observations import Observations
+from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.opening import Sponsors, opening_statement
+from orchestrator.screenings.orders import Bench
+from scoring.vocabulary import Outcome, Phase, Reason
+
+SCREENING_FILE: Final = "screening.zip"
+_FILE_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
+_WHO: Final = "signer"
+
+
+class UncertifiedError(AssizeError):
+    """An ended attempt could not be certified now; it stays on the list of what is to be certified."""
+
+    code = "uncertified"
+
+
+@dataclass(frozen=True)
+class RecordedEnd:
+    """An attempt's end as the ledger keeps it, in the form that `issue` certifies."""
+
+    decision: Decision
+    manifest_digest: str | None
+    reward: str | None
+    checks_passed: int | None
+    checks_total: int | None
+    wall_ms: int
+    handed_off_unix_ms: int
+    finished_unix_ms: int
+    runtime: str
+
+
+def statement_id(kind: str, subject: str, at_unix_ms: int) -> str:
+    """A ULID that depends on its arguments only."""
+    drawn = int.from_bytes(hashlib.sha256(f"{kind}:{subject}".encode()).digest()[:10], "big")
+    return new_id(at_unix_ms, drawn)
+
+
+def recorded_end(view: AttemptView) -> RecordedEnd:
+    """The end of an attempt from its row; raises `UncertifiedError` for one that has none."""
+    row = view.row
+    if row["outcome"] is None or row["reason"] is None or row["rule"] is None:
+        raise UncertifiedError(f"attempt {row['id']} has no outcome to certify")
+    details: dict[str, Any] = row["details"] or {}
+    decision = Decision(
+        outcome=Outcome(row["outcome"]),
+        reason=Reason(row["reason"]),
+        phase=Phase(row["phase"]),
+        rule=row["rule"],
+        evidence=tuple(details.get("evidence") or ()),
+        suspect=bool(row["suspect"]),
+    )
+    handed_off = row["handed_off_ms"] or row["claimed_ms"]
+    finished = row["finished_ms"] or row["ended_ms"]
+    return RecordedEnd(
+        decision=decision,
+        manifest_digest=view.manifest_digest,
+        reward=row["reward"],
+        checks_passed=row["checks_passed"],
+        checks_total=row["checks_total"],
+        wall_ms=row["wall_ms"] if row["wall_ms"] is not None else max(0, finished - handed_off),
+        handed_off_unix_ms=handed_off,
+        finished_unix_ms=max(finished, handed_off),
+        runtime=row["runtime"] or "",
+    )
+
+
+class Certifier:
+    """Certifies one screening; used by the thread that holds the signer, never by workers."""
+
+    def __init__(
+        self, installation: Installation, signer: Signer, issuer: str, bench: Bench, screening_id: str
+    ):
+        self._installation = installation
+        self._signer = signer
+        self._issuer = issuer
+        self._bench = bench
+        self._screening_id = screening_id
+        self._opened: OpenedScreening | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the files of this screening lie."""
+        return self._installation.home.certificates / self._screening_id
+
+    def open(self, sponsors: Sponsors) -> None:
+        """Sign and store the opening statement unless it is there; nothing may start before."""
+        if self._stored(CertificateKind.OPENING):
+            return
+        row = queries.screening(self._installation.ledger, self._screening_id)
+        statement = opening_statement(
+            self._bench,
+            sponsors,
+            screening_id=self._screening_id,
+            statement_id=statement_id("opening", self._screening_id, row["created_ms"]),
+            issuer=self._issuer,
+            opened_unix_ms=row["created_ms"],
+        )
+        signed = self._signer.sign(statement)
+        self._write("opening.json", signed.envelope)
+        self._keep(CertificateKind.OPENING, signed, None)
+
+    def certify(self, attempt_id: str) -> None:
+        """Certify one ended attempt and write its bundle; raises `AssizeError` when it cannot be done now."""
+        installation = self._installation
+        view = queries.show_attempt(installation.ledger, attempt_id)
+        slot = queries.show_try(installation.ledger, view.row["slot_id"])
+        end = recorded_end(view)
+        if end.manifest_digest is None:
+            end = self._with_observations(view, end)
+        number = view.row["number"]
+        facts = TryFacts(
+            certificate_id=statement_id("certificate", attempt_id, view.row["ended_ms"]),
+            try_id=slot.row["id"],
+            attempt_id=attempt_id,
+            task_id=slot.row["task_id"],
+            index=slot.row["k"],
+            attempt=number,
+            replaces=self._replaced(slot.attempts, number),
+            level="verified",
+            grading_place=self._grading(slot.row["task_id"]),
+            images=self._images(slot.row["task_id"]),
+            runner_version=runner.identity()[0],
+            runner_digest=runner.identity()[1],
+        )
+        statement = issue.try_certificate(
+            self._opening(), facts, end, Usage.none_possible(), issued_unix_ms=self._issued(view, end)
+        )
+        signed = self._signer.sign(statement)
+        name = f"{_FILE_UNFIT.sub('_', facts.task_id)}.try{facts.index}.attempt{number}{bundle.TRY_SUFFIX}"
+        path = self._write(name, bundle.encode_try(signed.envelope, signed.manifest or b""))
+        self._keep(CertificateKind.TRY, signed, attempt_id, path)
+
+    def close(self) -> Path:
+        """Sign the summary of a closed screening and write its bundle; returns the bundle's path."""
+        ledger = self._installation.ledger
+        row = queries.screening(ledger, self._screening_id)
+        stored = certificates(ledger, self._screening_id)
+        tries = [one for one in stored if one.kind is CertificateKind.TRY]
+        slots = queries.tries(ledger, self._screening_id)
+        cancelled = frozenset(
+            (slot.row["task_id"], slot.row["k"]) for slot in slots if slot.row["state"] == SlotState.CANCELLED
+        )
+        listed = [issue.listed(self._predicate(one), one.digest) for one in tries]
+        statement = issue.summary(
+            self._opening(),
+            listed,
+            statement_id=statement_id("summary", self._screening_id, row["closed_ms"]),
+            closed_unix_ms=row["closed_ms"],
+            cancelled=cancelled,
+        )
+        signed = self._signer.sign(statement)
+        if not self._stored(CertificateKind.SUMMARY):
+            self._keep(CertificateKind.SUMMARY, signed, None)
+        return write_screening_bundle(self._installation, self._screening_id, signed.envelope)
+
+    def _with_observations(self, view: AttemptView, end: RecordedEnd) -> RecordedEnd:
+        """Evidence for an attempt whose worker could leave none: what the ledger knows was observed."""
+        data = (view.row["details"] or {}).get("observations") or {}
+        try:
+            seen = observed.decode(observed.encode(_observations(data), end.decision))
+            digest, decision = observed.seal_alone(
+                self._installation.store, attempt_id=view.row["id"], try_id=view.row["slot_id"], seen=seen
+            )
+        except EvidenceError as error:
+            raise UncertifiedError(f"attempt {view.row['id']}: {error.message}") from None
+        if (decision.outcome, decision.reason) != (end.decision.outcome, end.decision.reason):
+            raise UncertifiedError(f"attempt {view.row['id']}: its observations do not give its outcome")
+        return RecordedEnd(**{**vars(end), "decision": decision, "manifest_digest": digest})
+
+    @staticmethod
+    def _issued(view: AttemptView, end: RecordedEnd) -> int:
+        return int(max(view.row["ended_ms"], end.finished_unix_ms))
+
+    @staticmethod
+    def _replaced(attempts: tuple[AttemptView, ...], number: int) -> str | None:
+        """The certificate of the platform fault that allowed this attempt; None for the first."""
+        if number == 1:
+            return None
+        before = [
+            one.certificate_digest
+            for one in attempts
+            if one.row["number"] == number - 1 and one.row["outcome"] == Outcome.PLATFORM_FAULT
+        ]
+        if not before or before[-1] is None:
+            raise UncertifiedError("the attempt before it has no certificate yet")
+        return before[-1]
+
+    def _grading(self, task_id: str) -> Any:
+        return self._bench.pack.grading(self._bench.pack.task(task_id))
+
+    def _images(self, task_id: str) -> tuple[tuple[str, str], ...]:
+        images = self._bench.images[task_id]
+        return (
+            ("agent", images.agent.removeprefix("sha256:")),
+            ("grader", images.grader.removeprefix("sha256:")),
+        )
+
+    def _opening(self) -> OpenedScreening:
+        if self._opened is None:
+            stored = self._stored(CertificateKind.OPENING)
+            if not stored:
+                raise UncertifiedError(f"screening {self._screening_id} has no opening statement")
+            predicate = OpeningPredicate.model_validate(_predicate_data(stored[0]), strict=False)
+            self._opened = OpenedScreening(predicate, stored[0].digest)
+        return self._opened
+
+    def _predicate(self, stored: StoredCertificate) -> TryPredicate:
+        return TryPredicate.model_validate(_predicate_data(stored), strict=False)
+
+    def _stored(self, kind: CertificateKind) -> list[StoredCertificate]:
+        return certificates(self._installation.ledger, self._screening_id, kind)
+
+    def _write(self, name: str, data: bytes) -> Path:
+        return write_file(self.folder / name, data)
+
+    def _keep(
+        self, kind: CertificateKind, signed: Signed, attempt_id: str | None, path: Path | None = None
+    ) -> None:
+        home = self._installation.home.root
+        add_certificate(
+            self._installation.ledger,
+            screening_id=self._screening_id,
+            kind=kind,
+            digest=signed.digest,
+            envelope=signed.envelope,
+            who=_WHO,
+            attempt_id=attempt_id,
+            path=str(path.relative_to(home)) if path else None,
+        )
+
+
+def write_file(path: Path, data: bytes) -> Path:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+    return path
+
+
+def _observations(data: dict[str, Any]) -> Observations:
+    return Observations(**data)
+
+
+def _predicate_data(stored: StoredCertificate) -> dict[str, Any]:
+    envelope = dsse.decode(stored.envelope, dsse.STATEMENT_TYPE, len(stored.envelope))
+    data: dict[str, Any] = _json(envelope.payload)["predicate"]
+    return data
+
+
+def _json(payload: bytes) -> dict[str, Any]:
+    data: dict[str, Any] = canonical.decode_strict(payload)
+    return data
+
+
+def write_screening_bundle(installation: Installation, screening_id: str, summary: bytes | None) -> Path:
+    """The one file a reader needs: opening, every certificate in plan order, summary."""
+    stored = certificates(installation.ledger, screening_id)
+    opening = next(one for one in stored if one.kind is CertificateKind.OPENING)
+    order = {entry["taskId"]: place for place, entry in enumerate(_predicate_data(opening)["plan"])}
+    tries = []
+    for one in stored:
+        if one.kind is CertificateKind.TRY:
+            body = _predicate_data(one)
+            slot = body["try"]
+            tries.append(((order[body["task"]["id"]], slot["index"], slot["attempt"]), one))
+    tries.sort(key=lambda item: item[0])
+    bundles = [_try_bundle(installation, one) for _, one in tries]
+    raw = bundle.encode_screening(opening.envelope, bundles, summary)
+    return write_file(installation.home.certificates / screening_id / SCREENING_FILE, raw)
+
+
+def _try_bundle(installation: Installation, stored: StoredCertificate) -> bytes:
+    envelope = dsse.decode(stored.envelope, dsse.STATEMENT_TYPE, len(stored.envelope))
+    subject = _json(envelope.payload)["subject"][0]["digest"]["sha256"]
+    manifest = installation.store.read(subject, MANIFEST_LIMIT_BYTES)
+    return bundle.encode_try(stored.envelope, manifest)

@@ -1,0 +1,236 @@
+"""Launch or resume screenings: verify, prepare, plan, open, run, certify, close."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.agents.registry import RegisteredAgent
+from orchestrator.engine.base import Callbacks, Engine, Progress, RunResult, Salvage, Settings
+from orchestrator.engine.local import LocalEngine
+from orchestrator.errors import UsageError
+from orchestrator.evidence import observed
+from orchestrator.evidence.errors import EvidenceError
+from orchestrator.ledger import queries
+from orchestrator.ledger.records import CertificateKind, certificates
+from orchestrator.ledger.screenings import NewScreening
+from orchestrator.ledger.states import OPEN_SCREENINGS
+from orchestrator.ledger.transitions import Claim, plan
+from orchestrator.observations import Observations
+from orchestrator.packs.pack import Pack, PackTask
+from orchestrator.planning.conditions import ScreeningConditions, comparability, screening_identity
+from orchestrator.planning.plan import PlannedTask, new_seed, plan_slots
+from orchestrator.screenings.attempts import Runner, liveness_of, load_runner
+from orchestrator.screenings.certify import Certifier, UncertifiedError
+from orchestrator.screenings.images import prepare_images
+from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.opening import Sponsors
+from orchestrator.screenings.orders import Bench, limit_ms
+
+WHO = "operator"
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One screening that is planned or resumed; `state` is that of the ledger before the run."""
+
+    screening_id: str
+    bench: Bench
+    certifier: Certifier
+    state: str
+    resumed: bool
+
+
+def hardware_class() -> str:
+    """What this host offers a try, in whole cores and GiB of memory (S4-28)."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"cpu{os.cpu_count() or 1}-mem{round(memory / _GIB)}g"
+
+
+def chosen_tasks(pack: Pack, wanted: Sequence[str]) -> list[PackTask]:
+    """The tasks to run: all, or those named (whole id, unique prefix or last part of it)."""
+    if not wanted:
+        return list(pack.tasks)
+    chosen = []
+    for name in wanted:
+        exact = [task for task in pack.tasks if name in (task.id, task.id.rpartition("/")[2])]
+        found = exact or [task for task in pack.tasks if task.id.startswith(name)]
+        if len(found) != 1:
+            listed = ", ".join(task.id for task in (found or pack.tasks)[:8])
+            what = "no task" if not found else "several tasks"
+            raise UsageError(f"pack {pack.label} has {what} called {name}", hint=f"its tasks: {listed}")
+        if found[0] not in chosen:
+            chosen.append(found[0])
+    return [task for task in pack.tasks if task in chosen]
+
+
+def require_runnable(pack: Pack, tasks: Sequence[PackTask]) -> None:
+    """Refuse before dispatch whatever cannot be run faithfully, by task and reason; never downgrade."""
+    lines = [f"{task.id}: {refusal.message}" for task in tasks for refusal in pack.refusals(task)]
+    if lines:
+        shown = "\n  ".join(lines[:20]) + (f"\n  and {len(lines) - 20} more" if len(lines) > 20 else "")
+        raise UsageError(
+            f"pack {pack.label} cannot be run faithfully here:\n  {shown}",
+            hint="leave such tasks out with --task, or waive in the pack's [deviations] what it may waive",
+        )
+
+
+def launch(
+    installation: Installation,
+    pack: Pack,
+    agents: Sequence[RegisteredAgent],
+    conditions: ScreeningConditions,
+    sponsors: Sponsors,
+    *,
+    again: bool,
+    say: Callable[[str], None],
+) -> list[Launch]:
+    """Plan (or find again) one screening per agent, with its opening statement signed and stored."""
+    tasks = chosen_tasks(pack, conditions.tasks or ())
+    require_runnable(pack, tasks)
+    conditions = _narrowed(conditions, pack, tasks)
+    images = prepare_images(pack, tasks, installation.home, say)
+    signer, issuer = installation.signer(), installation.trust_root().issuer
+    launches = []
+    for agent in agents:
+        agent.verify_bundle()
+        bench = Bench(installation, pack, agent, conditions, images)
+        screening_id, state, resumed = _plan(installation, bench, tasks, sponsors, again=again)
+        certifier = Certifier(installation, signer, issuer, bench, screening_id)
+        certifier.open(sponsors)
+        launches.append(Launch(screening_id, bench, certifier, state, resumed))
+    return launches
+
+
+def _narrowed(conditions: ScreeningConditions, pack: Pack, tasks: Sequence[PackTask]) -> ScreeningConditions:
+    names = None if len(tasks) == len(pack.tasks) else tuple(sorted(task.id for task in tasks))
+    return conditions.model_copy(update={"tasks": names})
+
+
+def _plan(
+    installation: Installation, bench: Bench, tasks: Sequence[PackTask], sponsors: Sponsors, *, again: bool
+) -> tuple[str, str, bool]:
+    """(screening id, its state, whether it was there before)."""
+    identity = screening_identity(
+        bench.conditions,
+        pack_digest=bench.pack.digest,
+        agent_digest=bench.agent.digest,
+        requester=sponsors.requested_by,
+        funder=sponsors.funded_by,
+    )
+    known = queries.screenings(installation.ledger, identity=identity)
+    open_ = [row for row in known if row["state"] in OPEN_SCREENINGS]
+    if open_ or (known and not again):
+        row = (open_ or known)[0]
+        return row["id"], row["state"], True
+    seed = new_seed()
+    planned = [PlannedTask(task.id, limit_ms(bench.caps(task))) for task in tasks]
+    revision = bench.agent.revision
+    screening_id = plan(
+        installation.ledger,
+        NewScreening(
+            identity=identity,
+            pack_id=bench.pack.manifest.name,
+            pack_version=bench.pack.manifest.version,
+            pack_digest=bench.pack.digest,
+            agent_id=revision.name,
+            agent_version=revision.version,
+            agent_digest=bench.agent.digest,
+            conditions=bench.conditions.as_data(),
+            comparability=comparability(bench.conditions, bench.pack.digest),
+            requester=sponsors.requested_by,
+            funder=sponsors.funded_by,
+            seed=seed,
+            window_ms=0,
+            slots=plan_slots(planned, bench.conditions.tries, seed=seed),
+            cap_nusd=bench.conditions.cost_cap_nusd,
+            try_cap_nusd=bench.conditions.try_cap_nusd,
+        ),
+        who=WHO,
+    )
+    return screening_id, queries.screening(installation.ledger, screening_id)["state"], False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: states per screening, interrupted or not, and what needs a look."""
+
+    result: RunResult
+    bundles: dict[str, Path]
+    warnings: tuple[str, ...]
+
+
+@contextmanager
+def attempt_runner(installation: Installation, warnings: list[str]) -> Iterator[Runner]:
+    """The runner of this host, after everything that dead workers of this home left was removed."""
+    runner = load_runner()
+    try:
+        runner.reap(installation.label, liveness_of(installation.ledger))
+        yield runner
+    finally:
+        warnings.extend(f"not removed: {line}" for line in runner.close())
+
+
+def run(
+    installation: Installation,
+    launches: Sequence[Launch],
+    *,
+    parallel: int,
+    progress: Callable[[Progress], None],
+    guard: Callable[[Engine], Any],
+    settings: Settings | None = None,
+) -> Outcome:
+    """Run every open slot, certify what ends, close what is complete and write the bundles.
+
+    `guard(engine)` is a context manager that connects signals to the engine.
+    """
+    by_id = {one.screening_id: one for one in launches}
+    warnings: list[str] = []
+    with attempt_runner(installation, warnings) as runner:
+        callbacks = Callbacks(
+            attempt=runner,
+            order_for=lambda held: by_id[held.screening_id].bench.order(held),
+            certify=lambda attempt_id: _certify(installation, by_id, attempt_id, warnings),
+            progress=progress,
+            salvage=lambda held, seen: _salvage(installation, held, seen),
+        )
+        engine = LocalEngine(installation.ledger, callbacks, settings, who=WHO)
+        with guard(engine):
+            result = engine.run([one.screening_id for one in launches], parallel)
+    bundles = {}
+    for one in launches:
+        if result.states[one.screening_id] not in OPEN_SCREENINGS:
+            bundles[one.screening_id] = one.certifier.close()
+    return Outcome(result, bundles, tuple(dict.fromkeys(warnings)))
+
+
+def _certify(
+    installation: Installation, by_id: dict[str, Launch], attempt_id: str, warnings: list[str]
+) -> None:
+    """Certify now, or say why not: the attempt stays certifiable and the next run tries again."""
+    view = queries.show_attempt(installation.ledger, attempt_id)
+    try:
+        by_id[view.row["screening_id"]].certifier.certify(attempt_id)
+    except (UncertifiedError, EvidenceError) as error:
+        warnings.append(f"not certified: {error.message}")
+
+
+def _salvage(installation: Installation, held: Claim, seen: Observations) -> Salvage:
+    """Evidence of an attempt that gave no report: what was observed, sealed like any other evidence."""
+    try:
+        digest, _ = observed.seal_alone(
+            installation.store, attempt_id=held.attempt_id, try_id=held.slot_id, seen=seen
+        )
+    except EvidenceError:
+        return Salvage(seen)
+    return Salvage(seen, digest)
+
+
+def has_summary(installation: Installation, screening_id: str) -> bool:
+    """Whether the screening's closing statement is signed."""
+    return bool(certificates(installation.ledger, screening_id, CertificateKind.SUMMARY))

@@ -1,0 +1,108 @@
+"""The opening statement of a screening from its pack, agent and conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from orchestrator import canonical
+from orchestrator.certificates import issue
+from orchestrator.certificates.statements import (
+    Agent,
+    Caps,
+    Conditions,
+    Grader,
+    Model,
+    NetworkPolicy,
+    OpenedPack,
+    Parties,
+    PlannedTask,
+    Sha256,
+    Statement,
+)
+from orchestrator.packs.manifest import Role
+from orchestrator.packs.pack import Pack
+from orchestrator.screenings.orders import Bench
+
+NETWORK_NONE: Final[dict[str, object]] = {"id": "none", "egress": [], "name-service": None, "relay": None}
+"""The policy of every sandbox of this version, as published data: nothing is reachable."""
+
+
+@dataclass(frozen=True)
+class Sponsors:
+    """Who asked for the screening, who pays, who runs it (ids; they never reach a score)."""
+
+    requested_by: str
+    funded_by: str
+    operated_by: str
+
+
+def grader_digest(pack: Pack) -> str:
+    """One digest over every file of role grader, whatever task it belongs to."""
+    files = [[file.path, file.sha256] for file in pack.lock.files if file.role is Role.GRADER]
+    return canonical.digest(files)
+
+
+def opening_statement(
+    bench: Bench,
+    sponsors: Sponsors,
+    *,
+    screening_id: str,
+    statement_id: str,
+    issuer: str,
+    opened_unix_ms: int,
+) -> Statement:
+    """Everything that is promised before the first try starts; tasks left out are planned 0 times."""
+    pack, conditions, revision = bench.pack, bench.conditions, bench.agent.revision
+    chosen = None if conditions.tasks is None else set(conditions.tasks)
+    plan = [
+        PlannedTask(
+            task_id=task.id,
+            digest=Sha256(sha256=task.record_digest),
+            tries=conditions.tries if chosen is None or task.id in chosen else 0,
+            answer_key_withheld=False,
+            caps=Caps(**vars(bench.caps(task))),
+        )
+        for task in pack.tasks
+    ]
+    rule = pack.manifest.pass_rule
+    return issue.opening(
+        statement_id=statement_id,
+        issuer=issuer,
+        screening=Parties(id=screening_id, **vars(sponsors)),
+        pack=OpenedPack(
+            id=pack.manifest.name,
+            version=pack.manifest.version,
+            digest=Sha256(sha256=pack.digest),
+            declared_tries=pack.manifest.tries_per_task,
+        ),
+        plan=plan,
+        agent=Agent(
+            id=revision.name,
+            version=revision.version,
+            digest=Sha256(sha256=bench.agent.digest),
+            connection="none",
+            models=tuple(Model(role=model.role, id=model.id, snapshot=None) for model in revision.models),
+        ),
+        judge=pack.manifest.judge,
+        grader=Grader(
+            id=f"{pack.manifest.name}/tests",
+            digest=Sha256(sha256=grader_digest(pack)),
+            reward_key=rule.key,
+            pass_at_least=rule.at_least,
+        ),
+        simulator=None,
+        conditions=Conditions(
+            network_policy=NetworkPolicy(
+                id=conditions.network, digest=Sha256(sha256=canonical.digest(NETWORK_NONE))
+            ),
+            step_limit=conditions.step_limit,
+            cost_cap_nusd=conditions.try_cap_nusd or None,
+            screening_cap_nusd=conditions.cost_cap_nusd,
+            permitted_tools=conditions.permitted_tools,
+            hardware_class=conditions.hardware_class,
+            runtime=conditions.runtime,
+            repeats=conditions.tries,
+        ),
+        opened_unix_ms=opened_unix_ms,
+    )

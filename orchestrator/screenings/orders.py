@@ -1,0 +1,138 @@
+"""From a claimed slot to the order that a worker gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orchestrator.agents.registry import RegisteredAgent
+from orchestrator.attempts import AttemptOrder, Caps
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.records import last_pack_check
+from orchestrator.ledger.transitions import Claim
+from orchestrator.packs import semantics
+from orchestrator.packs.pack import Pack, PackTask
+from orchestrator.planning.conditions import CapOverrides, ScreeningConditions
+from orchestrator.screenings.images import TaskImages
+from orchestrator.screenings.installation import Installation
+
+CLEAN_UP_MS = 300_000
+"""Time beside the caps for start, collection and clean-up; beyond it the attempt is stopped from outside."""
+
+
+def effective_caps(pack: Pack, task: PackTask, overrides: CapOverrides) -> Caps:
+    """The pack's caps for a task with the screening's own overrides."""
+    given = {name: value for name, value in overrides.model_dump().items() if value is not None}
+    return replace(pack.caps(task), **given)
+
+
+def limit_ms(caps: Caps) -> int:
+    """All the time that one attempt may take."""
+    return caps.agent_wall_ms + caps.grade_wall_ms + CLEAN_UP_MS
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is common to all orders of one screening."""
+
+    installation: Installation
+    pack: Pack
+    agent: RegisteredAgent
+    conditions: ScreeningConditions
+    images: Mapping[str, TaskImages]
+
+    def caps(self, task: PackTask) -> Caps:
+        """Caps of one try of `task` in this screening."""
+        return effective_caps(self.pack, task, self.conditions.caps)
+
+    def order(self, held: Claim) -> AttemptOrder:
+        """The order for a claimed slot."""
+        return self.build(
+            self.pack.task(held.task_id),
+            screening_id=held.screening_id,
+            slot_id=held.slot_id,
+            attempt_id=held.attempt_id,
+            token=held.token,
+            attempt=held.number,
+            index=held.k,
+            owner_id=held.owner_id,
+            live_label=f"{held.slot_id}/{held.token}",
+        )
+
+    def proven(self, task: PackTask, ledger: Ledger) -> bool:
+        """Whether the admission gate saw the oracle pass in exactly these images."""
+        images = self.images[task.id]
+        found = last_pack_check(
+            ledger, task_digest=task.record_digest, agent_image=images.agent, grader_image=images.grader
+        )
+        return found is not None and found.proven
+
+    def build(
+        self,
+        task: PackTask,
+        *,
+        screening_id: str,
+        slot_id: str,
+        attempt_id: str,
+        token: int,
+        attempt: int,
+        index: int,
+        owner_id: str,
+        live_label: str,
+        gradings: int = 1,
+    ) -> AttemptOrder:
+        """An order for any attempt of `task`; `live_label` is what the reaper asks the ledger about."""
+        images, harbor, rule = self.images[task.id], task.task, self.pack.manifest.pass_rule
+        revision = self.agent.revision
+        return AttemptOrder(
+            screening_id=screening_id,
+            slot_id=slot_id,
+            attempt_id=attempt_id,
+            token=token,
+            attempt=attempt,
+            task_id=task.id,
+            index=index,
+            task_dir=harbor.directory,
+            task_digest=task.record_digest,
+            instruction=harbor.instruction,
+            test_files=harbor.test_files,
+            solution_files=harbor.solution_files,
+            agent=_plain(revision.model_dump(mode="json")),
+            bundle_dir=self.agent.bundle_dir,
+            bundle_digest=revision.bundle_digest,
+            agent_image=images.agent,
+            grader_image=images.grader,
+            grader_has_tests=semantics.tests_in_image(harbor),
+            separate=semantics.verifier_mode(harbor) == "separate",
+            agent_user=self.agent_user(task),
+            workdir=harbor.config.environment.workdir,
+            caps=self.caps(task),
+            grading=self.pack.grading(task),
+            artifacts=tuple(item.as_data() for item in semantics.artifacts(harbor)),
+            environment=semantics.agent_environment(harbor),
+            solution_environment=semantics.oracle_environment(harbor),
+            grader_environment=semantics.grader_environment(harbor),
+            grader_user=semantics.user_of(harbor.config.verifier.user),
+            reward_key=rule.key,
+            reward_at_least=rule.at_least,
+            reward_max=rule.max,
+            grader_proven=self.proven(task, self.installation.ledger),
+            runtime=self.conditions.runtime,
+            evidence_root=self.installation.home.evidence,
+            labels={
+                "assize.home": self.installation.label,
+                "assize.screening": screening_id,
+                "assize.owner": f"owner/{owner_id}",
+                "assize.attempt": live_label,
+            },
+            gradings=gradings,
+        )
+
+    def agent_user(self, task: PackTask) -> str | None:
+        """The screening's own choice, else the task's, else the pack's, else the image's user."""
+        return self.conditions.agent_user or self.pack.agent_user(task)
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if value is not None}
