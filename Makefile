@@ -35,7 +35,7 @@ bench: setup
 check: $(STAMP)
 	@echo "==> checking" >&2
 	@$(VENV)/bin/ruff check .
-	@$(VENV)/bin/mypy $(SOURCES)
+	@$(VENV)/bin/mypy --explicit-package-bases $(SOURCES)
 
 ## make setup   Python environment, Docker engine, base image (nothing to do: about a second)
 setup: $(STAMP)

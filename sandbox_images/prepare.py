@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .base import BaseImage, ensure_base
 from .build import BuildRequest, BuiltImage, build_image
 from .store import ImageStore
+from .verify import remove_leftovers
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ def prepare_for(store: ImageStore, wanted: Iterable[BuildRequest | str]) -> list
     One after the other: builds that share their first steps then share the engine's layer cache. The first
     error ends it; what was built before stays and is reused by the next call.
     """
+    remove_leftovers(store, time.time())
     prepared: list[BuiltImage | BaseImage] = []
     for number, request in enumerate(requests := list(wanted), start=1):
         if isinstance(request, str):

@@ -20,6 +20,8 @@ from .dockerfile import Dockerfile, Instruction
 from .errors import ImageContentError
 from .store import ImageStore
 
+PURPOSE = ("assize.purpose", "verify")
+_LEFT_BEHIND_S = 600
 _SPECIAL = frozenset("*?[]$\"'{}\\")
 
 
@@ -29,7 +31,7 @@ def verify_contents(store: ImageStore, image_id: str, context: BuildContext, par
     if not expected:
         return 0
     compared = 0
-    container = store.client.create_container(image_id, command=["true"], labels={"assize.purpose": "verify"})
+    container = store.client.create_container(image_id, command=["true"], labels=dict([PURPOSE]))
     try:
         for top in sorted({_top(path) for path in expected}):
             found, links = _read(store, str(container["Id"]), top)
@@ -45,6 +47,20 @@ def verify_contents(store: ImageStore, image_id: str, context: BuildContext, par
         with contextlib.suppress(docker.errors.NotFound):
             store.client.remove_container(container["Id"], force=True)
     return compared
+
+
+def remove_leftovers(store: ImageStore, now_s: float) -> int:
+    """Remove containers of this check that a killed process left behind over ten minutes before `now_s`.
+
+    They were never started. Younger ones may belong to another process that is reading from them.
+    """
+    removed = 0
+    for found in store.client.containers(all=True, filters={"label": "=".join(PURPOSE)}):
+        if found["Created"] < now_s - _LEFT_BEHIND_S:
+            with contextlib.suppress(docker.errors.NotFound):
+                store.client.remove_container(found["Id"], force=True)
+                removed += 1
+    return removed
 
 
 def expected_files(context: BuildContext, parsed: Dockerfile) -> dict[str, str]:

@@ -21,9 +21,9 @@ find_python() {
 apt_install() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || stop "$* missing: install with apt-get install $*"
     say "installing $* from the distribution"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >/dev/null 2>&1 ||
+    DEBCONF_NOWARNINGS=yes DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >/dev/null 2>&1 ||
         { apt-get update -q >/dev/null 2>&1 &&
-            DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >/dev/null; } ||
+            DEBCONF_NOWARNINGS=yes DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >/dev/null; } ||
         stop "apt-get could not install $*"
 }
 
@@ -43,7 +43,7 @@ if [ -n "${SSL_CERT_FILE:-}" ] && [ -z "${PIP_CERT:-}" ]; then
 fi
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
-if ! [ -x .venv/bin/python ] || ! new_enough .venv/bin/python; then
+if ! new_enough .venv/bin/python || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     say "making .venv with $("$python" --version)"
     "$python" -m venv --clear .venv
 fi

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import docker.errors
 import pytest
 
 from sandbox_images.base import BASE_IMAGE, ensure_base
@@ -24,7 +26,7 @@ from sandbox_images.errors import (
 from sandbox_images.lock import ImageLock
 from sandbox_images.prepare import list_images, prepare_for
 from sandbox_images.store import ImageStore
-from sandbox_images.verify import verify_contents
+from sandbox_images.verify import PURPOSE, remove_leftovers, verify_contents
 
 pytestmark = pytest.mark.docker
 TEST_LABEL = {"assize.test": "images"}
@@ -195,6 +197,19 @@ def test_prepare_and_list(store: ImageStore, tmp_path: Path) -> None:
     listed = {image.name: image for image in list_images(store)}
     assert {image.name: image.id for image in prepared} == {name: image.id for name, image in listed.items()}
     assert all(image.present and image.size_bytes > 0 for image in listed.values())
+
+
+def test_a_check_that_was_killed_leaves_nothing_for_long(store: ImageStore) -> None:
+    """Labels on every object: what a `kill -9` left is removed once it cannot be in use any more."""
+    base = ensure_base(store, BASE_IMAGE)
+    made = store.client.create_container(base.id, ["true"], labels=dict([PURPOSE]))
+    try:
+        assert remove_leftovers(store, time.time()) == 0
+        assert remove_leftovers(store, time.time() + 3600) == 1
+        assert made["Id"] not in {c["Id"] for c in store.client.containers(all=True)}
+    finally:
+        with contextlib.suppress(docker.errors.NotFound):
+            store.client.remove_container(made["Id"], force=True)
 
 
 def test_an_engine_that_answers_is_left_alone(tmp_path: Path) -> None:
