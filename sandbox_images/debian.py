@@ -59,8 +59,9 @@ def build_rootfs(recipe: Recipe, out: Path, say: Say) -> str:
         except subprocess.TimeoutExpired as error:
             raise ImageUnavailableError(f"mmdebstrap did not end within {_TIMEOUT_S} s") from error
     if done.returncode != 0:
-        last = " | ".join(done.stderr.strip().splitlines()[-6:])
-        raise ImageUnavailableError(f"mmdebstrap failed (code {done.returncode}): {last}")
+        lines = done.stderr.strip().splitlines()
+        told = [line for line in lines if line.startswith("E: ")] or lines
+        raise ImageUnavailableError(f"mmdebstrap failed (code {done.returncode}): {' | '.join(told[:3])}")
     versions = installed_versions(out)
     named = ", ".join(f"{package} {versions[package]}" for package in recipe.report if package in versions)
     return f"{distribution.name}{': ' if named else ''}{named}"
