@@ -20,6 +20,7 @@ KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
 
 _P: Final = 2**255 - 19
+_D: Final = -121665 * pow(121666, -1, _P) % _P
 _SIGN_BIT: Final = 1 << 255
 _Y_ORDER_8: Final = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 # y of the points of order 1, 2, 4 and 8; the sign of x does not matter, both signs are of small order.
@@ -34,6 +35,12 @@ def is_sound_point(encoded: bytes) -> bool:
     return y < _P and y not in _SMALL_ORDER_Y
 
 
+def _is_on_curve(y: int) -> bool:
+    """Whether an x exists for y: (y^2 - 1) / (d y^2 + 1) is a square."""
+    ratio = (y * y - 1) * pow(_D * y * y + 1, -1, _P) % _P
+    return pow(ratio, (_P - 1) // 2, _P) in (0, 1)
+
+
 def key_id(raw: bytes) -> str:
     """First 32 hex characters of SHA-256(algorithm || LF || raw key)."""
     return hashlib.sha256(ALGORITHM.encode() + b"\n" + raw).hexdigest()[:32]
@@ -43,10 +50,10 @@ def public_key(raw: bytes) -> Ed25519PublicKey:
     """A checked public key; raises `VerificationError` (`trust-root`) for one that must not be trusted."""
     if len(raw) != KEY_BYTES or not is_sound_point(raw):
         raise VerificationError("trust-root", "a public key is not canonical or of small order")
-    try:
-        return Ed25519PublicKey.from_public_bytes(raw)
-    except ValueError:
-        raise VerificationError("trust-root", "a public key is not a point of the curve") from None
+    # OpenSSL takes any 32 bytes here and only fails later, at each signature.
+    if not _is_on_curve(int.from_bytes(raw, "little") % _SIGN_BIT):
+        raise VerificationError("trust-root", "a public key is not a point of the curve")
+    return Ed25519PublicKey.from_public_bytes(raw)
 
 
 def verifies(key: Ed25519PublicKey, signature: bytes, message: bytes) -> bool:

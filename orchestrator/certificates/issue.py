@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from orchestrator.certificates import schema
+from orchestrator.certificates import rules
 from orchestrator.certificates.errors import CertificateError
 from orchestrator.certificates.statements import (
     Agent,
@@ -82,7 +82,7 @@ def opening(
         time=OpeningTime(opened_at=opened, issued_at=opened),
         provenance_label=provenance_label,
     )
-    digest = schema.comparability(bare.model_dump(mode="json", by_alias=True))
+    digest = rules.comparability(bare.model_dump(mode="json", by_alias=True))
     full = bare.conditions.model_copy(update={"comparability": Sha256(sha256=digest)})
     return Statement(pack.digest.sha256, bare.model_copy(update={"conditions": full}))
 
@@ -170,7 +170,7 @@ class EndedAttempt(Protocol):
 
 def _result(report: EndedAttempt) -> Result:
     decision = report.decision
-    fault: dict[Outcome, str | None] = {Outcome(k): v for k, v in schema.FAULT_CLASS.items()}
+    fault: dict[Outcome, str | None] = {Outcome(k): v for k, v in rules.FAULT_CLASS.items()}
     return Result.model_validate(
         {
             "outcome": decision.outcome,
@@ -184,6 +184,16 @@ def _result(report: EndedAttempt) -> Result:
             "checksPassed": report.checks_passed,
             "checksTotal": report.checks_total,
         }
+    )
+
+
+def _sandbox(facts: TryFacts, runtime: str) -> Sandbox:
+    return Sandbox(
+        level=facts.level,
+        runtime=runtime or None,
+        grading_place=facts.grading_place,
+        images=tuple(Image(role=role, digest=Sha256(sha256=hex_)) for role, hex_ in facts.images),
+        runner=Runner(version=facts.runner_version, digest=Sha256(sha256=facts.runner_digest)),
     )
 
 
@@ -227,13 +237,7 @@ def try_certificate(
             "judge": plan.judge,
             "grader": plan.grader,
             "simulator": plan.simulator,
-            "sandbox": Sandbox(
-                level=facts.level,
-                runtime=report.runtime or None,
-                grading_place=facts.grading_place,
-                images=tuple(Image(role=r, digest=Sha256(sha256=hex_)) for r, hex_ in facts.images),
-                runner=Runner(version=facts.runner_version, digest=Sha256(sha256=facts.runner_digest)),
-            ),
+            "sandbox": _sandbox(facts, report.runtime),
             "conditions": plan.conditions,
             "usage": usage,
             "result": _result(report),

@@ -1,18 +1,16 @@
 """The three predicates as strict tables (certificates.md 3.2), used when signing and when verifying.
 
-`shape` problems stop at the first misfit; `rules` then reports every contradiction inside the statement.
+`shape` stops at the first misfit; `orchestrator.certificates.rules` then finds every contradiction inside
+a statement that fits.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from decimal import Decimal
 from typing import Any, Final
 
-from orchestrator import canonical
 from orchestrator.certificates import wire
-from orchestrator.certificates.errors import Finding, VerificationError
+from orchestrator.certificates.errors import VerificationError
 from orchestrator.certificates.shapes import (
     BOOLEAN,
     DATE,
@@ -34,7 +32,7 @@ from orchestrator.certificates.shapes import (
     text,
     words,
 )
-from scoring.vocabulary import OUTCOME_OF, Outcome, Phase, Reason
+from scoring.vocabulary import Outcome, Phase, Reason
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREFIX: Final = "https://assize.example/attestation/"
@@ -48,12 +46,6 @@ MAX_TRIES: Final = 100
 PAYLOAD_LIMIT_BYTES: Final = {OPENING: 4 << 20, TRY: 48 * 1024, SUMMARY: 4 << 20}
 """Largest payload per statement type, checked before anything is parsed."""
 
-FAULT_CLASS: Final[dict[str, str | None]] = {
-    Outcome.PASSED: None,
-    Outcome.FAILED: "agent",
-    Outcome.PLATFORM_FAULT: "platform",
-    Outcome.NOT_EVALUABLE: None,
-}
 LEVELS: Final = ("verified", "unverified", "simulated")
 
 _UNESCAPED: Final = r"[ !#-\[\]-~]"
@@ -339,120 +331,3 @@ def shape(statement: Any, kind: str) -> list[str]:
     unknown: list[str] = []
     _STATEMENTS[kind].check(statement, unknown)
     return unknown
-
-
-def comparability(opening: dict[str, Any]) -> str:
-    """Digest over exactly the list of seed 004: equal digests may be compared.
-
-    Tasks that are left out make another suite; the container runtime is part of the hardware.
-    """
-    conditions = opening["conditions"]
-    tools = conditions["permittedTools"]
-    return canonical.digest(
-        {
-            "suite": {"id": opening["pack"]["id"], "version": opening["pack"]["version"]},
-            "timeouts": [
-                [entry["taskId"], entry["caps"]["agentWallMs"]] for entry in opening["plan"] if entry["tries"]
-            ],
-            "stepLimit": conditions["stepLimit"],
-            "networkPolicy": conditions["networkPolicy"]["digest"]["sha256"],
-            "permittedTools": tools if tools is None else sorted(set(tools)),
-            "hardware": [conditions["hardwareClass"], conditions["runtime"]],
-            "repeats": conditions["repeats"],
-            "provenance": opening["provenanceLabel"],
-        }
-    )
-
-
-def _opening_rules(statement: dict[str, Any]) -> list[Finding]:
-    opening, found = statement["predicate"], []
-    names = [entry["taskId"].lower() for entry in opening["plan"]]
-    if len(set(names)) != len(names):
-        found.append(Finding("schema", "two planned tasks have the same name but for case"))
-    if statement["subject"][0]["digest"] != opening["pack"]["digest"]:
-        found.append(Finding("schema", "the subject is not the pack manifest"))
-    if opening["conditions"]["comparability"]["sha256"] != comparability(opening):
-        found.append(Finding("comparability", "the comparability digest is not that of the conditions"))
-    if opening["time"]["issuedAt"] < opening["time"]["openedAt"]:
-        found.append(Finding("time-order", "issued before the screening was opened"))
-    return found
-
-
-def _reward_rules(body: dict[str, Any]) -> list[Finding]:
-    result, reward = body["result"], body["result"]["reward"]
-    reached = reward is not None and Decimal(reward) >= Decimal(body["grader"]["passAtLeast"])
-    found = []
-    if result["outcome"] == "passed" and not reached:
-        found.append(Finding("reward", "a pass without a reward that reaches the pack's bound"))
-    if result["reason"] == "wrong_output" and (reward is None or reached):
-        found.append(Finding("reward", "a wrong output with a reward that reaches the bound, or with none"))
-    passed, total = result["checksPassed"], result["checksTotal"]
-    if (passed is None) != (total is None) or (passed is not None and passed > total):
-        found.append(Finding("result", "more checks passed than there are"))
-    return found
-
-
-def _usage_rules(usage: dict[str, Any]) -> list[Finding]:
-    counts = [usage[name] for name in ("requests", "inputTokens", "cachedInputTokens", "outputTokens")]
-    money = [usage["costNusd"], usage["paidToolCallsNusd"]]
-    if not usage["metered"]:
-        if any(value is not None for value in (*counts, *money)):
-            return [Finding("usage", "figures without metering: unknown is null")]
-        return []
-    if None in counts or None in money:
-        return [Finding("usage", "metered, but a figure is unknown")]
-    if usage["cachedInputTokens"] > usage["inputTokens"]:
-        return [Finding("usage", "more cached than input tokens")]
-    if counts[0] == 0 and any((*counts, money[0])):
-        return [Finding("usage", "tokens or cost without a request")]
-    if any(money) and usage["priceList"] is None:
-        return [Finding("usage", "a cost without a price list")]
-    return []
-
-
-def _try_rules(statement: dict[str, Any]) -> list[Finding]:
-    body = statement["predicate"]
-    slot, result, clock, sandbox = body["try"], body["result"], body["time"], body["sandbox"]
-    found = []
-    if OUTCOME_OF[Reason(result["reason"])] != result["outcome"]:
-        found.append(Finding("result", f"{result['reason']} is not a reason for {result['outcome']}"))
-    if result["faultClass"] != FAULT_CLASS[result["outcome"]]:
-        found.append(Finding("result", f"fault class {result['faultClass']} for {result['outcome']}"))
-    found += _reward_rules(body)
-    found += _usage_rules(body["usage"])
-    if not clock["handedOffAt"] <= clock["finishedAt"] <= clock["issuedAt"]:
-        found.append(Finding("time-order", "handed off, finished and issued are not in this order"))
-    if slot["index"] > slot["of"]:
-        found.append(Finding("schema", "the try's index is beyond the planned tries"))
-    if (slot["attempt"] == 1) != (slot["replaces"] is None):
-        found.append(Finding("replaces", "a second attempt names what it replaces, a first one nothing"))
-    if body["agent"]["connection"] == "own-endpoint" and sandbox["level"] == "verified":
-        found.append(Finding("schema", "an agent at its own endpoint cannot be verified"))
-    if result["outcome"] == "passed" and not {"agent", "grader"} <= {i["role"] for i in sandbox["images"]}:
-        found.append(Finding("schema", "a pass without the images of agent and grader"))
-    return found
-
-
-def _summary_rules(statement: dict[str, Any]) -> list[Finding]:
-    body = statement["predicate"]
-    found = []
-    if statement["subject"][0]["digest"] != body["screening"]["openingDigest"]:
-        found.append(Finding("schema", "the subject is not the opening"))
-    if body["time"]["issuedAt"] < body["time"]["closedAt"]:
-        found.append(Finding("time-order", "issued before the screening was closed"))
-    for entry in body["certificates"]:
-        if OUTCOME_OF[Reason(entry["reason"])] != entry["outcome"]:
-            found.append(Finding("result", f"{entry['reason']} is not a reason for {entry['outcome']}"))
-    return found
-
-
-_RULES: Final[dict[str, Callable[[dict[str, Any]], list[Finding]]]] = {
-    OPENING: _opening_rules,
-    TRY: _try_rules,
-    SUMMARY: _summary_rules,
-}
-
-
-def rules(statement: dict[str, Any], kind: str) -> list[Finding]:
-    """Every contradiction inside a statement that already passed `shape`."""
-    return _RULES[kind](statement)

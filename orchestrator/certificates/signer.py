@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from orchestrator import canonical
-from orchestrator.certificates import dsse, schema, wire
+from orchestrator.certificates import dsse, rules, schema, wire
 from orchestrator.certificates.errors import SigningRefusedError, VerificationError
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.statements import Statement, TryPredicate
@@ -96,7 +96,7 @@ class FileSigner:
             raise SigningRefusedError(
                 f"the {statement.kind} statement is malformed: {error.message}"
             ) from None
-        found = schema.rules(data, statement.kind)
+        found = rules.contradictions(data, statement.kind)
         if found:
             raise SigningRefusedError(
                 f"the {statement.kind} statement contradicts itself: {found[0].code}: {found[0].detail}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.certificates import bundle, dsse, ed25519, schema
+from orchestrator.certificates import bundle, dsse, ed25519, rules, schema
 from orchestrator.certificates.errors import Finding, VerificationError
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import EvidenceTally, TryResult, internal
@@ -103,7 +103,7 @@ def open_statement(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
     if unknown:
         notes.append(Finding("unknown-fields", "ignored: " + ", ".join(unknown[:20])))
     predicate = statement["predicate"]
-    found = schema.rules(statement, kind)
+    found = rules.contradictions(statement, kind)
     found += _key_findings(trust, keyid, kind, predicate["time"]["issuedAt"])
     if predicate["issuer"] != trust.issuer:
         found.append(Finding("key-usage", f"issuer {predicate['issuer']} is not that of the trust root"))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator import canonical
 from orchestrator.certificates import bundle, dsse, issue, statements, trust
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.signer import FileSigner, Signed
@@ -265,6 +264,14 @@ class Screening:
         assert isinstance(statement.predicate, statements.TryPredicate)
         return self.world.signer.sign(statement), statement.predicate
 
+    def certify_again(self, task: str, index: int, seen: Observations) -> Signed:
+        """Ask for the signature of an earlier attempt once more, without storing its evidence again."""
+        slot = (task, index, 1)
+        place = [(p.task.id, p.slot.index, p.slot.attempt) for _, p in self.certificates].index(slot)
+        signed, predicate = self.certificates[place]
+        subject = payload_of(signed.envelope)["subject"][0]["digest"]["sha256"]
+        return self.world.signer.sign(statements.Statement(subject, predicate))
+
     def usual(self) -> Screening:
         """Nine planned tries: passes, failures of three kinds, one platform fault with its re-run."""
         for task in TASKS:
@@ -300,7 +307,7 @@ class Screening:
 
 def trust_root(**changes: Any) -> bytes:
     """The lab's trust root; `changes` replace arguments of `trust.build` or of the key entry."""
-    entry = {"not_before": "2026-01-01T00:00:00Z", "not_after": "2028-01-01T00:00:00Z"}
+    entry: dict[str, Any] = {"not_before": "2026-01-01T00:00:00Z", "not_after": "2028-01-01T00:00:00Z"}
     entry |= {
         name: changes.pop(name)
         for name in ("usages", "revoked", "not_before", "not_after")
@@ -333,7 +340,3 @@ def changed(envelope: bytes, *path_and_value: Any) -> dict[str, Any]:
         place = place[name]
     place[last] = value
     return data
-
-
-def canonical_digest(data: Any) -> str:
-    return canonical.digest(data)

@@ -1,0 +1,164 @@
+"""Bundles, archives and trust roots that are not what they seem (rows 14, 18, 34, 45-48)."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+from certificate_builder import Builder
+from certificate_world import (
+    json_bytes,
+    key,
+    payload_of,
+    resign,
+    trust_root,
+    trust_root_with,
+)
+
+from orchestrator.certificates import archive, bundle, dsse, ed25519, trust, wire
+
+
+def add_carriers(b: Builder) -> None:
+    """Rows 46 and 47: what bundles bring along, and archives that are not what they seem."""
+    plain = json.loads(bundle.encode_try(b.signed.envelope, b.manifest))
+    attacker_root = trust.build(
+        [key("attacker")],
+        [
+            trust.key_entry(
+                key("attacker").public, not_before="2026-01-01T00:00:00Z", not_after="2028-01-01T00:00:00Z"
+            )
+        ],
+        issuer="assize.example/test-lab",
+        issued_at="2026-01-01T00:00:00Z",
+        expires_at="2028-01-01T00:00:00Z",
+    )
+    chain = [wire.base64_encode(attacker_root).decode()]
+    b.add("own-trust-root-genuine", 46, "try", json_bytes({**plain, "trustRootChain": chain}), 0)
+    forged = wire.base64_encode(resign(payload_of(b.signed.envelope), key("attacker"))).decode()
+    b.add(
+        "own-trust-root-forged",
+        46,
+        "try",
+        json_bytes({**plain, "envelope": forged, "trustRootChain": chain}),
+        1,
+        "no-trusted-key",
+    )
+    b.add("bundle-own-keys", 46, "try", json_bytes({**plain, "keys": chain}), 2, "bundle-form")
+    b.add(
+        "bundle-proof-not-checkable",
+        34,
+        "try",
+        json_bytes({**plain, "proof": "c2sp.org/tlog-proof@v1\n"}),
+        4,
+        "proof-unsupported",
+    )
+    notices = {"throughSize": 1, "envelopes": []}
+    b.add(
+        "bundle-notices-not-checkable",
+        48,
+        "try",
+        json_bytes({**plain, "notices": notices}),
+        4,
+        "notices-unsupported",
+    )
+    b.add("bundle-not-json", 47, "try", b"hello", 2, "bundle-form")
+    b.add("bundle-empty", 47, "try", b"", 2, "bundle-form")
+    b.add(
+        "bundle-other-media-type",
+        47,
+        "try",
+        json_bytes({**plain, "mediaType": "text/plain"}),
+        2,
+        "bundle-form",
+    )
+    b.add("bundle-too-large", 47, "try", b" " * (bundle.TRY_LIMIT_BYTES + 1), 2, "too-large")
+    one = b'{"keyid":"' + b"0" * 32 + b'","sig":"' + b"A" * 86 + b'=="},'
+    million = b.signed.envelope[:-2] + b"," + one * 4999 + one[:-1] + b"]}"
+    b.add("signatures-by-the-thousand", 47, "try", bundle.encode_try(million, b.manifest), 2, "too-large")
+    good = b.base.pack()
+    b.add("zip-not-a-zip", 47, "screening", b"PK\x03\x04 nothing", 2, "bundle-form")
+    b.add("zip-cut-off", 47, "screening", good[:-40], 2, "bundle-form")
+    b.add("zip-trailing-bytes", 47, "screening", good + b"x", 2, "bundle-form")
+    b.add("zip-comment", 47, "screening", good[:-2] + b"\x01\x00x", 2, "bundle-form")
+    b.add("zip-prefixed", 47, "screening", b"#!/bin/sh\n" + good, 2, "bundle-form")
+
+    def zipped(*names: str, how: int = zipfile.ZIP_STORED, data: bytes = b"{}") -> bytes:
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", how) as out_zip:
+            for name in names:
+                out_zip.writestr(zipfile.ZipInfo(name), data, how)
+        return out.getvalue()
+
+    b.add("zip-slip", 47, "screening", zipped("opening.json", "../../etc/passwd"), 2, "bundle-form")
+    b.add("zip-absolute", 47, "screening", zipped("/opening.json"), 2, "bundle-form")
+    bomb = zipped("opening.json", how=zipfile.ZIP_DEFLATED, data=bytes(50_000_000))
+    b.add("zip-bomb", 47, "screening", bomb, 2, "too-large")
+    foreign = [("opening.json", b.base.opening.envelope), ("trust-root.json", attacker_root)]
+    b.add("zip-own-trust-root", 46, "screening", archive.write(foreign), 2, "bundle-form")
+    b.add(
+        "zip-slip-strict", 47, "screening", archive.write([foreign[0], ("tries/../x", b"")]), 2, "bundle-form"
+    )
+    swapped = [("summary.json", b"{}"), foreign[0]]
+    b.add("zip-wrong-order", 47, "screening", archive.write(swapped), 2, "bundle-form")
+    again = [foreign[0], ("tries/000001.trybundle.json", b"{}"), ("tries/000001.trybundle.json", b"{}")]
+    b.add("zip-name-twice", 47, "screening", archive.write(again), 2, "bundle-form")
+    b.add("zip-empty", 47, "screening", archive.write([]), 2, "bundle-form")
+
+
+def add_trust_roots(b: Builder) -> None:
+    """Rows 14, 18, 45: trust roots that must be refused."""
+    p = 2**255 - 19
+    y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+    points = {
+        "identity": 1,
+        "identity-signed": 1 | 1 << 255,
+        "order-2": p - 1,
+        "order-4": 0,
+        "order-8": y8,
+        "order-8-other": p - y8,
+        "non-canonical-identity": p + 1,
+        "non-canonical": p + 5,
+        "not-on-the-curve": 2,
+    }
+
+    def refuse(name: str, row: int, edit: Callable[[dict[str, Any]], None], *codes: str) -> None:
+        code = 4 if codes == ("trust-root-version",) else 2
+        b.add(name, row, "trust-root", trust_root_with(edit), code, *(codes or ("trust-root",)))
+
+    for name, y in points.items():
+        raw = y.to_bytes(32, "little")
+
+        def plant(document: dict[str, Any], raw: bytes = raw) -> None:
+            document["certificateKeys"][0]["public"] = wire.base64_encode(raw).decode()
+            document["certificateKeys"][0]["keyid"] = ed25519.key_id(raw)
+
+        refuse(f"trust-root-key-{name}", 18, plant)
+
+    def put(*path_and_value: Any) -> Callable[[dict[str, Any]], None]:
+        *path, last, value = path_and_value
+
+        def edit(document: dict[str, Any]) -> None:
+            place: Any = document
+            for part in path:
+                place = place[part]
+            place[last] = value
+
+        return edit
+
+    refuse("trust-root-threshold-0", 14, put("root", "threshold", 0))
+    refuse("trust-root-threshold-not-met", 45, put("root", "threshold", 2))
+    refuse("trust-root-other-algorithm", 18, put("certificateKeys", 0, "alg", "rsa"))
+    refuse("trust-root-keyid-wrong", 18, put("certificateKeys", 0, "keyid", "0" * 32))
+    refuse("trust-root-unknown-field", 45, put("witness", 1))
+    refuse("trust-root-later-version", 45, put("version", 3), "trust-root-version")
+    refuse("trust-root-key-twice", 45, lambda d: d["certificateKeys"].append(d["certificateKeys"][0]))
+    refuse("trust-root-certifies-itself", 4, lambda d: d["certificateKeys"][0].update(d["root"]["keys"][0]))
+    raw = trust_root()
+    document = dsse.decode(raw, dsse.TRUST_ROOT_TYPE, trust.LIMIT_BYTES).payload
+    other = resign(document, key("attacker"), payload_type=dsse.TRUST_ROOT_TYPE)
+    b.add("trust-root-by-an-attacker", 45, "trust-root", other, 2, "trust-root")
+    b.add("trust-root-as-statement", 2, "trust-root", resign(document, key("root")), 2, "trust-root")
+    b.add("trust-root-good", 0, "trust-root", raw, 0)

@@ -1,0 +1,89 @@
+"""Every named file gets exactly its verdict (attack table of reference/certificates.md section 4)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from orchestrator.certificates import report, trust
+from orchestrator.certificates.errors import REASONS, VerificationError
+from orchestrator.certificates.screening import verify_screening_bundle
+from orchestrator.certificates.verdict import ScreeningResult, TryResult, Verdict
+from orchestrator.certificates.verify import Policy, verify_try_bundle
+from orchestrator.evidence.store import EvidenceStore
+
+INDEX = Path(__file__).resolve().parents[2] / "assets" / "certificates" / "index.json"
+CASES: list[dict[str, Any]] = json.loads(INDEX.read_text())
+# Rows that need a log, a remembered checkpoint, witnesses or a chain of trust roots belong to those.
+ROWS = {*range(1, 9), *range(9, 25), 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 45, 46, 47, 48}
+
+
+def ask(case: dict[str, Any], folder: Path) -> TryResult | ScreeningResult:
+    root = trust.load(folder / f"trust-{case['trust']}.json")
+    store = EvidenceStore(folder / f"store-{case['store']}") if case["store"] else None
+    verify = verify_try_bundle if case["kind"] == "try" else verify_screening_bundle
+    return verify(folder / case["file"], root, store=store, policy=Policy(case["current_packs"]))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c["kind"] != "trust-root"], ids=lambda c: c["name"])
+def test_file_gets_its_verdict(case: dict[str, Any], case_files: Path) -> None:
+    """Exit code and the whole set of reason codes, nothing more and nothing less."""
+    result = ask(case, case_files)
+    assert (result.exit_code, sorted(result.reasons)) == (case["exit"], sorted(case["codes"]))
+    notes = sorted({f.code for f in result.findings if f.rule.exit_code == 0})
+    assert notes == case["notes"]
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c["kind"] != "trust-root"], ids=lambda c: c["name"])
+def test_verdict_parts_agree_with_the_exit_code(case: dict[str, Any], case_files: Path) -> None:
+    """Three separate verdicts (decision 6): COUNTS is yes exactly for exit 0, AUTHENTIC no never with it."""
+    result = ask(case, case_files)
+    assert (result.counts is Verdict.YES) == (case["exit"] == 0)
+    if case["exit"] in (0, 3):
+        assert result.authentic is Verdict.YES
+        assert result.complete is Verdict.YES
+    if case["exit"] == 4:
+        assert Verdict.UNDECIDED in (result.authentic, result.complete)
+        assert Verdict.NO not in (result.authentic, result.complete)
+    shown = report.try_text(result) if isinstance(result, TryResult) else report.screening_text(result)
+    for code in case["codes"]:
+        assert f"{code}: " in shown
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c["kind"] == "trust-root"], ids=lambda c: c["name"])
+def test_trust_root_is_taken_or_refused(case: dict[str, Any], case_files: Path) -> None:
+    """Rows 14, 18, 45: no key of a bad trust root is ever used."""
+    if not case["codes"]:
+        assert trust.load(case_files / case["file"]).keys
+        return
+    with pytest.raises(VerificationError) as caught:
+        trust.load(case_files / case["file"])
+    assert (caught.value.decisive_exit_code, list(caught.value.reasons)) == (case["exit"], case["codes"])
+
+
+def test_index_is_what_the_generator_makes(case_files: Path) -> None:
+    """The committed expectations belong to the committed generator."""
+    assert (case_files / "index.json").read_text() == INDEX.read_text()
+
+
+def test_generator_is_deterministic(generator: ModuleType, case_files: Path, tmp_path: Path) -> None:
+    """Two runs make the same bytes."""
+    again = tmp_path / "again"
+    generator.build(again)
+    for case in CASES:
+        assert (again / case["file"]).read_bytes() == (case_files / case["file"]).read_bytes(), case["name"]
+
+
+def test_every_row_has_a_file() -> None:
+    """Rows 1-33 of the table, and those of 34-48 that a certificate without a log proof can meet."""
+    assert {case["row"] for case in CASES} >= ROWS
+
+
+def test_every_reason_code_is_provoked(case_files: Path) -> None:
+    """No code of the closed table is dead; the rest is provoked by tests of their own."""
+    seen = {code for case in CASES for code in (*case["codes"], *case["notes"])}
+    assert set(REASONS) - seen == {"unreadable", "trust-root-pin", "internal"}
