@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import logging
+import io
 import os
 import sys
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from orchestrator.errors import AssizeError
+from orchestrator.cli import exits, failures
+from orchestrator.cli.lazy import LazyGroup
 
-EXIT_INTERRUPTED: Final = 130
-
-_COMMANDS: Final[dict[str, tuple[str, str]]] = {
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "agents": ("orchestrator.cli.agents", "Agent revisions: list, show, add."),
     "doctor": ("orchestrator.cli.doctor", "What this machine lacks, and how to mend it."),
     "images": ("orchestrator.cli.images", "Images of the sandboxes and the Ids they are pinned by."),
@@ -28,29 +26,11 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-class LazyGroup(click.Group):
-    """Imports a command's module only when it is needed, so that `--help` and `--version` stay fast."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        found = getattr(importlib.import_module(_COMMANDS[cmd_name][0]), "command")  # noqa: B009
-        command: click.Command = found
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][1]) for name in sorted(_COMMANDS)])
-
-
 @click.command(
     cls=LazyGroup,
+    members=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done as asked, 1 a check said no, 2 wrong input, 3 finished but does not count in"
-    " full, 4 undecided or cannot run here, 130 interrupted and resumable.",
+    epilog=f"Next: assize doctor, assize COMMAND --help. {exits.SENTENCE}",
 )
 @click.version_option(package_name="assize", prog_name="assize")
 @click.option("--home", metavar="DIR", help="Folder of ledger, evidence, keys. [env: ASSIZE_HOME]")
@@ -66,35 +46,33 @@ def cli(context: click.Context, home: str | None, debug: bool) -> None:
       assize verify .assize/certificates/<screening>/screening.zip
     """
     context.obj = {"home": home, "debug": debug}
-    logging.basicConfig(level=logging.DEBUG if debug else logging.ERROR, format="%(name)s: %(message)s")
-    if debug:
-        logging.getLogger("urllib3").setLevel(logging.WARNING)
+    failures.set_up_logging(debug)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the CLI; expected failures become one or two lines and an exit code, never a traceback."""
+    """Run the CLI; failures become one or two lines and an exit code, never a traceback."""
+    debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal without UTF-8 shows \u2014 for a dash instead of failing.
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(_run(arguments, debug))
+
+
+def _run(arguments: list[str] | None, debug: bool) -> int:
     try:
         code = cli.main(arguments, standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
-        code = EXIT_INTERRUPTED
+        return exits.INTERRUPTED
     except click.ClickException as error:
         error.show()
-        code = error.exit_code
-    except AssizeError as error:
-        _report(error)
-        code = error.exit_code
+        return exits.WRONG_INPUT
     except BrokenPipeError:
         # The reader of our output went away; nothing is left to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _report(error: AssizeError) -> None:
-    context: Any = click.get_current_context(silent=True)
-    click.echo(f"error: {error.message} [{error.code}]", err=True)
-    if error.hint:
-        click.echo(f"  next: {error.hint}", err=True)
-    if (context.obj or {}).get("debug") if context else "--debug" in sys.argv:
-        logging.getLogger(__name__).error("where it happened", exc_info=error)
+        return exits.DONE
+    except Exception as error:  # noqa: BLE001 - the last line of defence: reported, with --debug in full
+        return failures.report(error, debug=debug)
+    return code if isinstance(code, int) else exits.DONE

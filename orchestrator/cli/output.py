@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
+from orchestrator.errors import UsageError
 from orchestrator.home import Home
 
-_UNSAFE = ("Cc", "Cf", "Cs", "Co")
+DASH: Final = "—"
+_UNSAFE: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
+_KEPT: Final = "\n\t"
+_NUSD: Final = 10**9
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -25,13 +30,24 @@ def json_option(command: _F) -> _F:
 
 
 def home_of(context: click.Context) -> Home:
-    """The home chosen by `--home`, ASSIZE_HOME or the XDG data folder."""
-    return Home.resolve((context.find_root().obj or {}).get("home"))
+    """The home chosen by `--home`, ASSIZE_HOME or the XDG data folder; `UsageError` for a file."""
+    home = Home.resolve((context.find_root().obj or {}).get("home"))
+    if home.root.exists() and not home.root.is_dir():
+        raise UsageError(
+            f"the home {home.root} is a file, not a folder", hint="name a folder with --home or ASSIZE_HOME"
+        )
+    return home
+
+
+def call_of(context: click.Context) -> str:
+    """How this program was called, for commands that are printed to be pasted."""
+    home = (context.find_root().obj or {}).get("home")
+    return f"assize --home {shlex.quote(str(home))}" if home else "assize"
 
 
 def say(line: str) -> None:
     """A message for the person, on standard error."""
-    click.echo(line, err=True)
+    click.echo(safe(line), err=True)
 
 
 def emit(schema: str, data: Mapping[str, Any]) -> None:
@@ -45,44 +61,91 @@ def emit_line(schema: str, data: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def safe(text: str) -> str:
-    """Text of unknown origin for a terminal: control and direction characters become visible."""
+def _visible(char: str) -> str:
+    number = ord(char)
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def _escaped(text: str, kept: str) -> str:
     return "".join(
-        char
-        if char == "\n" or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co")
-        else f"\\x{ord(char):02x}"
-        for char in text
+        char if char in kept or unicodedata.category(char) not in _UNSAFE else _visible(char) for char in text
     )
+
+
+def safe(text: str) -> str:
+    """Text of unknown origin for a terminal: control and direction characters become visible.
+
+    Line feeds and tabs stay; `cell` is for text that must stay on its line.
+    """
+    if text.isprintable():
+        return text
+    lines = text.split("\n")
+    return "\n".join(line if line.isprintable() else _escaped(line, _KEPT) for line in lines)
+
+
+def cell(text: str) -> str:
+    """As `safe`, for one cell or one line: line feeds and tabs become visible too."""
+    return text if text.isprintable() else _escaped(text, "")
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, header: bool = True) -> None:
     """Left-aligned columns, two spaces apart; the last one is not padded."""
-    shown = [list(map(safe, row)) for row in rows]
+    shown = [list(map(cell, row)) for row in rows]
     lines = [list(headers), *shown] if header else shown
     if not lines:
         return
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
     for line in lines:
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        cells = [text.ljust(width) for text, width in zip(line, widths, strict=True)]
         click.echo("  ".join(cells).rstrip())
+
+
+def facts(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Lines of name and text, the texts aligned."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return [cell(f"{name:<{width}}  {text}").rstrip() for name, text in rows]
 
 
 def when(unix_ms: int | None) -> str:
     """UTC to the second, a dash for unknown."""
     if unix_ms is None:
-        return "—"
+        return DASH
     return datetime.fromtimestamp(unix_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def duration(wall_ms: int | None) -> str:
     """Seconds with one decimal, or m:ss from a minute on (UI-5)."""
     if wall_ms is None:
-        return "—"
+        return DASH
     if wall_ms < 60_000:
         return f"{wall_ms / 1000:.1f}s"
     return f"{wall_ms // 60_000}:{wall_ms // 1000 % 60:02d}"
 
 
+def dollars(nusd: int | None) -> str:
+    """USD with four decimals, halves up (UI-5); a dash for unknown, which is never $0."""
+    if nusd is None:
+        return DASH
+    tenths = (nusd * 10_000 + _NUSD // 2) // _NUSD
+    return f"${tenths // 10_000}.{tenths % 10_000:04d}"
+
+
+def size(number: int | None) -> str:
+    """Bytes in the largest fitting unit of 1000."""
+    if number is None:
+        return DASH
+    if number < 1000:
+        return f"{number} B"
+    value = float(number)
+    for unit in ("kB", "MB", "GB"):
+        value /= 1000
+        if value < 999.95 or unit == "GB":
+            break
+    return f"{value:.1f} {unit}"
+
+
 def dash(value: object) -> str:
     """A dash for what is missing; never 0."""
-    return "—" if value is None else str(value)
+    return DASH if value is None or value == "" else str(value)

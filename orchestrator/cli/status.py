@@ -1,0 +1,126 @@
+"""`assize status`: all screenings, or one in detail; `--watch` follows until they are closed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Final
+
+import click
+
+from orchestrator.cli.listing import Column, Style, listing_options, show_list, style_of
+from orchestrator.cli.output import call_of, dollars, emit, when
+from orchestrator.cli.reading import Reading, reading
+from orchestrator.cli.serial import screening_data
+from orchestrator.cli.status_details import detail_lines, details
+from orchestrator.cli.watching import watch
+from orchestrator.errors import UsageError
+from orchestrator.ledger import queries
+from orchestrator.ledger.states import OPEN_SCREENINGS
+
+LIST_SCHEMA: Final = "assize.status-list/1"
+SCHEMA: Final = "assize.status/1"
+EMPTY: Final = "No screenings yet. Next: assize screen coding-core --agent oracle --agent nop"
+
+
+def _money(nusd: str | None) -> str:
+    return dollars(None if nusd is None else int(nusd))
+
+
+COLUMNS: Final = (
+    Column("id", key="screening"),
+    Column("agent"),
+    Column("pack"),
+    Column("state"),
+    Column("recorded"),
+    Column("planned"),
+    Column("passed"),
+    Column("failed"),
+    Column("uncountable"),
+    Column("open"),
+    Column("reruns"),
+    Column("spend", _money, key="spend_nusd"),
+    Column("cancelled", default=False),
+    Column("interruptions", default=False),
+    Column("platform-spend", _money, key="platform_spend_nusd", default=False),
+    Column("created", when, key="created_ms", default=False),
+    Column("closed", when, key="closed_ms", default=False),
+)
+
+
+@click.command(
+    "status",
+    short_help="Where screenings stand.",
+    epilog="Next: assize tries SCREENING, assize score SCREENING.",
+)
+@click.argument("screening", required=False)
+@click.option("--watch", "follow", is_flag=True, help="Show it again whenever it changes, until closed.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 3600),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two looks of --watch.",
+)
+@listing_options(COLUMNS)
+@click.pass_context
+def command(context: click.Context, screening: str | None, follow: bool, interval: float, style: str) -> None:
+    """All screenings, newest first, or one SCREENING (an id or its unique beginning) in detail.
+
+    \b
+    Examples:
+      assize status
+      assize status 01JAB4 --watch
+    """
+    chosen = style_of(context, style)
+    if screening is not None and chosen.format not in ("table", "json"):
+        raise UsageError(f"-o {chosen.format} is for the list; one screening is text or json")
+    with reading(context) as found:
+        if follow:
+            _watch(found, screening, chosen, interval)
+        elif screening is None:
+            rows = _rows(found)
+            show_list(chosen, rows, schema=LIST_SCHEMA, key="screenings", empty=EMPTY)
+        else:
+            _one(found, screening, chosen, call_of(context))
+
+
+def _rows(found: Reading) -> list[dict[str, Any]]:
+    ledger = found.ledger
+    if ledger is None:
+        return []
+    return [screening_data(row, queries.status(ledger, row["id"])) for row in queries.screenings(ledger)]
+
+
+def _one(found: Reading, prefix: str, style: Style, call: str) -> None:
+    ledger, screening_id = found.find(queries.find_screening, "screening", prefix)
+    data = details(found.home, ledger, screening_id)
+    if style.format == "json":
+        emit(SCHEMA, data)
+        return
+    for line in detail_lines(data, call):
+        click.echo(line)
+
+
+def _watch(found: Reading, prefix: str | None, style: Style, interval: float) -> None:
+    ids: list[str] | None = None
+    if prefix is not None:
+        ids = [found.find(queries.find_screening, "screening", prefix)[1]]
+
+    def look() -> list[dict[str, Any]]:
+        rows = _rows(found)
+        return rows if ids is None else [row for row in rows if row["screening"] in ids]
+
+    if style.format not in ("table", "json"):
+        raise UsageError(f"--watch cannot be written as {style.format}", hint="leave -o away, or -o json")
+    if not look():
+        click.echo(EMPTY)
+        return
+    watch(
+        look,
+        columns=style.columns,
+        schema=LIST_SCHEMA if style.format == "json" else None,
+        is_open=lambda row: row["state"] in OPEN_SCREENINGS,
+        redraw=style.format == "table" and sys.stdout.isatty(),
+        wait=lambda: time.sleep(interval),
+    )
