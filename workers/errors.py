@@ -26,6 +26,13 @@ class ContainerGoneError(EngineCallError):
     """The container does not exist (any more)."""
 
 
+class PathRefusedError(EngineCallError):
+    """The engine answered, and refused a path for its own form (too long, a link loop, no folder).
+
+    Only what lies in the container's file system leads here, so it is never a fault of the engine.
+    """
+
+
 class SandboxMismatchError(WorkerError):
     """The engine created something else than what was asked for (image, runtime, network, limits)."""
 

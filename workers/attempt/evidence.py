@@ -82,7 +82,9 @@ def add_grade(builder: ManifestBuilder, order: AttemptOrder, graded: Graded) -> 
         builder.add_bytes("grader/stderr.txt", Role.GRADER_OUTPUT, bytes(graded.output.stderr))
     for number, (name, data) in enumerate(sorted(graded.files.items())[:MAX_GRADER_FILES]):
         fit = name.isprintable() and len(name) <= 300 and not {"", ".", ".."} & set(name.split("/"))
-        builder.add_bytes(f"grader/verifier/{name if fit else f'file-{number}'}", Role.GRADER_OUTPUT, data)
+        # Apart from the named ones, so that no file can be called like the number of another.
+        path = f"grader/verifier/{name}" if fit else f"grader/unnamed/{number}"
+        builder.add_bytes(path, Role.GRADER_OUTPUT, data)
     tests = _tests_tar(order.task_dir / "tests", order.test_files)
     builder.withhold("grader/tests.tar", Role.HIDDEN_TESTS, tests)
 

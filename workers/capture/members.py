@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -15,9 +16,14 @@ from typing import Final
 MAX_MEMBERS: Final = 50_000
 MAX_DEPTH: Final = 64
 MAX_PATH_BYTES: Final = 1024
+MAX_LINK_BYTES: Final = 1024
+MAX_SHOWN: Final = 2048
 
-RESERVED: Final = ("/tests", "/solution", "/logs", "/assize", "/proc", "/sys", "/dev")
-"""Places of ours in the verifier's container: nothing is carried there, no link may point there."""
+RESERVED: Final = ("/tests", "/solution", "/logs", "/assize", "/opt/agent", "/proc", "/sys", "/dev")
+"""Places of ours and of the kernel: nothing is carried there, no link may point there.
+
+`/opt/agent` is the mount point of the agent's bundle: the engine lists it as added, and it is no work.
+"""
 
 SYSTEM: Final = (
     "/bin",
@@ -45,7 +51,6 @@ class Drop(StrEnum):
     LINK_TARGET = "link_points_outside"
     THROUGH_LINK = "path_leads_through_a_link"
     HARDLINK = "hard_link_to_something_not_carried"
-    COUNT = "too_many_members"
     PROGRAMS = "programs_or_configuration"
 
 
@@ -64,7 +69,10 @@ def within(path: str, places: tuple[str, ...]) -> bool:
 
 def path_form_ok(path: str) -> bool:
     """Absolute, normalised, bounded, without NUL."""
-    raw = path.encode("utf-8", "surrogateescape")
+    try:
+        raw = path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
     return (
         path.startswith("/")
         and posixpath.normpath(path) == path
@@ -75,41 +83,53 @@ def path_form_ok(path: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """A path fit for records: ASCII with everything else escaped."""
-    return path.encode("utf-8", "surrogateescape").decode("ascii", "backslashreplace")[:2048]
+    """A path fit for records and terminals: printable ASCII, every other byte and `\\` as `\\xNN`."""
+    try:
+        raw = path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        raw = path.encode("utf-8", "surrogatepass")
+    text = raw.decode("latin-1")[:MAX_SHOWN]
+    return "".join(c if " " <= c <= "~" and c != "\\" else f"\\x{ord(c):02x}" for c in text)[:MAX_SHOWN]
 
 
 class MemberFilter:
-    """Decides member by member; remembers carried files and links of this collection."""
+    """Decides member by member; remembers carried files and links of this collection.
+
+    `roots` are the places that links may point into.
+    """
 
     def __init__(self, roots: tuple[str, ...]) -> None:
         self._roots = roots
         self._links: set[str] = set()
         self._files: set[str] = set()
-        self._count = 0
         self.dropped: list[Dropped] = []
 
-    def admit(self, path: str, member: tarfile.TarInfo) -> bool:
-        """Whether the member, at absolute `path`, crosses; a refusal is noted in `dropped`."""
-        why = self._refusal(path, member)
+    def admit(
+        self, path: str, member: tarfile.TarInfo, place_ok: Callable[[str], bool] = lambda path: True
+    ) -> bool:
+        """Whether the member, at absolute `path`, crosses; a refusal is noted in `dropped`.
+
+        `place_ok` decides about every single path, so that a new folder cannot smuggle what may not cross
+        by itself.
+        """
+        why = self._refusal(path, member, place_ok)
         if why is not None:
             if len(self.dropped) < 1000:
                 self.dropped.append(Dropped(shown(path), why))
             return False
-        self._count += 1
         if member.issym():
             self._links.add(path)
         elif not member.isdir():
             self._files.add(path)
         return True
 
-    def _refusal(self, path: str, member: tarfile.TarInfo) -> Drop | None:
-        if self._count >= MAX_MEMBERS:
-            return Drop.COUNT
+    def _refusal(self, path: str, member: tarfile.TarInfo, place_ok: Callable[[str], bool]) -> Drop | None:
         if not path_form_ok(path):
             return Drop.PATH
         if within(path, RESERVED) and not within(path, ("/logs/artifacts",)):
             return Drop.RESERVED
+        if not place_ok(path):
+            return Drop.PROGRAMS
         if self._leads_through_link(path):
             return Drop.THROUGH_LINK
         if member.issym():
@@ -127,9 +147,18 @@ class MemberFilter:
         return False
 
     def _link_ok(self, path: str, target: str) -> bool:
-        if not target or "\0" in target:
+        """Whether a link's target lies, step by step, in a place that may be reached.
+
+        `..` is resolved by name only where it cannot follow another link, that is at the front; anywhere
+        else `x/..` is the parent of whatever `x` points to, and could be any place.
+        """
+        if not target or "\0" in target or len(target) > MAX_LINK_BYTES:
+            return False
+        parts = [part for part in target.split("/") if part not in ("", ".")]
+        climbs = next((n for n, part in enumerate(parts) if part != ".."), len(parts))
+        if ".." in parts[climbs:] or (climbs and target.startswith("/")):
             return False
         resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        if within(resolved, RESERVED):
+        if resolved.strip("/") == "" or within(resolved, RESERVED):
             return False
         return within(resolved, self._roots) or within(resolved, _LINK_SAFE)

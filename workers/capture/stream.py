@@ -8,24 +8,36 @@ from workers.errors import CarryOverflowError
 
 
 class ChunkReader:
-    """`read(n)` over an iterable of byte chunks; raises `CarryOverflowError` beyond `cap_bytes`."""
+    """`read(n)` over an iterable of byte chunks; raises `CarryOverflowError` beyond `cap_bytes`.
+
+    The cost of reading is linear whatever the sizes of chunks and reads are.
+    """
 
     def __init__(self, chunks: Iterable[bytes], cap_bytes: int) -> None:
         self._chunks = iter(chunks)
-        self._rest = b""
+        self._rest = memoryview(b"")
         self._cap = cap_bytes
         self.total_bytes = 0
 
+    def _next(self) -> bool:
+        chunk = next(self._chunks, None)
+        if chunk is None:
+            return False
+        self.total_bytes += len(chunk)
+        if self.total_bytes > self._cap:
+            raise CarryOverflowError(f"more than {self._cap} bytes")
+        self._rest = memoryview(chunk)
+        return True
+
     def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes; everything that is left for a negative size."""
-        while size < 0 or len(self._rest) < size:
-            chunk = next(self._chunks, None)
-            if chunk is None:
+        parts: list[memoryview] = []
+        wanted = size
+        while size < 0 or wanted > 0:
+            if not self._rest and not self._next():
                 break
-            self.total_bytes += len(chunk)
-            if self.total_bytes > self._cap:
-                raise CarryOverflowError(f"more than {self._cap} bytes")
-            self._rest += chunk
-        cut = len(self._rest) if size < 0 else size
-        out, self._rest = self._rest[:cut], self._rest[cut:]
-        return out
+            piece = self._rest if size < 0 else self._rest[:wanted]
+            self._rest = self._rest[len(piece) :]
+            wanted -= len(piece)
+            parts.append(piece)
+        return b"".join(parts)

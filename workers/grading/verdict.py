@@ -7,16 +7,19 @@ Two files that contradict each other are no verdict: one of them was not written
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from typing import Final
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any, Final
 
 from orchestrator.observations import VerdictProblem
 
 MAX_REWARD_BYTES: Final = 64 * 1024
 MAX_PLACES: Final = 18
 _MAX_DIGITS: Final = 40
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII)
+_EXACT: Final = Context(prec=3 * _MAX_DIGITS, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -51,22 +54,32 @@ class _Token(str):
 
 
 def _number(text: str) -> Decimal:
-    try:
-        value = Decimal(text.strip())
-    except InvalidOperation:
-        raise _Problem(VerdictProblem.UNPARSABLE) from None
-    if (
-        not value.is_finite()
-        or len(value.as_tuple().digits) > _MAX_DIGITS
-        or abs(value.adjusted()) > _MAX_DIGITS
-    ):
+    text = text.strip()
+    if len(text) > 2 * _MAX_DIGITS or not _NUMBER.fullmatch(text):
         raise _Problem(VerdictProblem.UNPARSABLE)
-    return value
+    value = Decimal(text)
+    if len(value.as_tuple().digits) > _MAX_DIGITS or abs(value.adjusted()) > _MAX_DIGITS:
+        raise _Problem(VerdictProblem.UNPARSABLE)
+    return value if value else Decimal(0)  # no minus and no places on a zero
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object that names something twice says two things."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _Problem(VerdictProblem.UNPARSABLE)
+    return found
 
 
 def _from_json(data: bytes, key: str) -> Decimal:
     try:
-        found = json.loads(data.decode("utf-8"), parse_float=_Token, parse_int=_Token, parse_constant=_Token)
+        found = json.loads(
+            data.decode("utf-8"),
+            parse_float=_Token,
+            parse_int=_Token,
+            parse_constant=_Token,
+            object_pairs_hook=_once,
+        )
     except (ValueError, RecursionError):
         raise _Problem(VerdictProblem.UNPARSABLE) from None
     if not isinstance(found, dict) or not found:
@@ -123,10 +136,14 @@ def _checks(files: Mapping[str, bytes]) -> tuple[int | None, int | None]:
 
 
 def _written(reward: Decimal) -> str:
-    """Plain decimal text with at most 18 places; the pass rule looks at the exact number."""
+    """Plain decimal text with at most 18 places, cut towards the smaller number.
+
+    A bound has no more places, so that the text reaches it exactly when the number does.
+    """
     exponent = reward.as_tuple().exponent
-    kept = round(reward, MAX_PLACES) if isinstance(exponent, int) and exponent < -MAX_PLACES else reward
-    return format(kept, "f")
+    if isinstance(exponent, int) and exponent < -MAX_PLACES:
+        reward = reward.quantize(Decimal(1).scaleb(-MAX_PLACES), context=_EXACT)
+    return format(reward, "f")
 
 
 def read_verdict(files: Mapping[str, bytes], foreign: bool, rule: PassRule) -> Verdict:

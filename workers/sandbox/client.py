@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -16,10 +17,39 @@ import docker.errors
 import requests
 import urllib3
 
-from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError
+from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError, PathRefusedError
 
 CALL_TIMEOUT_S: Final = 120
+STREAM_DEADLINE_S: Final = 900
+_CHUNK_BYTES: Final = 1 << 18
 DEFAULT_SOCKET: Final = "/var/run/docker.sock"
+
+
+_LONG: Final = "file name too long"
+_LOOP: Final = ("too many links", "too many levels of symbolic links")
+_PATH_ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
+    "changes": (_LONG,),
+    "get_archive": (_LONG, "not a directory", *_LOOP),
+    "stat_archive": (_LONG, "not a directory", *_LOOP),
+    "put_archive": (
+        _LONG,
+        "not a directory",
+        "is a directory",
+        "no such file or directory",
+        "file exists",
+        "invalid argument",
+        *_LOOP,
+    ),
+    "commit": (_LONG, "file exists", "invalid argument", "directory not empty"),
+}
+"""System errors, by call, that what lies in a container can provoke; the engine ends its messages so."""
+
+
+def _of_a_path(call: str, error: docker.errors.APIError) -> bool:
+    said = str(error.explanation).strip().lower()
+    return said.endswith(_PATH_ERRORS.get(call, ())) or (
+        call.endswith("_archive") and said.startswith("evalsymlinksinscope: too many links")
+    )
 
 
 @contextlib.contextmanager
@@ -34,11 +64,22 @@ def translated(call: str) -> Iterator[None]:
             raise ImageMissingError(call, type(error).__name__, str(error.explanation), 404) from None
         raise ContainerGoneError(call, type(error).__name__, str(error.explanation), 404) from None
     except docker.errors.APIError as error:
+        if _of_a_path(call, error):
+            raise PathRefusedError(call, type(error).__name__, str(error.explanation)[-500:]) from None
         raise EngineCallError(call, type(error).__name__, str(error.explanation), error.status_code) from None
     except (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError) as error:
         raise EngineCallError(call, type(error).__name__, str(error)) from None
     except OSError as error:
         raise EngineCallError(call, type(error).__name__, str(error)) from None
+
+
+def _chunks(call: str, response: requests.Response) -> Iterator[bytes]:
+    until = time.monotonic() + STREAM_DEADLINE_S
+    with contextlib.closing(response), translated(call):
+        for chunk in response.iter_content(_CHUNK_BYTES):
+            if time.monotonic() > until:
+                raise EngineCallError(call, "Deadline", f"no end after {STREAM_DEADLINE_S} s")
+            yield chunk
 
 
 class Engine:
@@ -56,6 +97,25 @@ class Engine:
         self.api_version: Final = str(self.api.api_version)
         self._image_configs: dict[str, Mapping[str, Any]] = {}
 
+    def stream(self, call: str, path: str, **params: str) -> Iterator[bytes]:
+        """Chunks of `GET path`; the engine's refusal is raised here, a broken stream while reading.
+
+        docker-py switches the socket's time-out off for streams; here every read keeps it, and the whole
+        ends at `STREAM_DEADLINE_S`.
+        """
+        with translated(call):
+            response = self.api.get(
+                f"{self.api.base_url}/v{self.api_version}{path}",
+                params=params,
+                stream=True,
+                timeout=CALL_TIMEOUT_S,
+            )
+            try:
+                response.raise_for_status()
+            except requests.HTTPError as error:
+                docker.errors.create_api_error_from_http_exception(error)
+        return _chunks(call, response)
+
     def image_config(self, image_id: str) -> Mapping[str, Any]:
         """`Config` of an image by Id (immutable, so remembered); `ImageMissingError` if absent."""
         known = self._image_configs.get(image_id)
@@ -67,6 +127,18 @@ class Engine:
                     raise ImageMissingError("image", "ImageNotFound", str(error.explanation), 404) from None
             self._image_configs[image_id] = known
         return known
+
+    def find_image(self, reference: str) -> Mapping[str, Any]:
+        """The engine's description of an image by name or Id; raises `ImageMissingError`."""
+        with translated("image"):
+            found: Mapping[str, Any] = self.api.inspect_image(reference)  # type: ignore[no-untyped-call]
+            return found
+
+    def commit(self, container_id: str, repository: str, tag: str | None, labels: Mapping[str, str]) -> str:
+        """Snapshot a container's file system as an image; returns its Id."""
+        with translated("commit"):
+            answer = self.api.commit(container_id, repository, tag, conf={"Labels": dict(labels)})
+        return str(answer["Id"])
 
     def info(self) -> Mapping[str, Any]:
         """The engine's own description, for the sandbox report."""

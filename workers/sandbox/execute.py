@@ -1,7 +1,9 @@
 """Run one command in a container with a deadline and a byte cap, reading the stream ourselves.
 
-Four ends: the stream closes, the deadline passes, the byte cap is reached, or the container is gone.
-None of them ends the process inside: only killing the container does (reference/sandbox.md 0.2).
+The ends: the command ended, the deadline passed, the byte cap was reached, the container is gone, or the
+attempt was cancelled. A closed stream is not the end of a command that closed its own output, and an open
+one is not a sign of life of a command that left the pipe to a child: the engine is asked. None of these
+ends the processes inside: only killing the container does (reference/sandbox.md 0.2).
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from workers.errors import EngineCallError
 from workers.sandbox.client import Engine, translated
 
 _TICK_MS: Final = 100
-_ALIVE_CHECK_TICKS: Final = 10
+_CHECK_S: Final = 1.0
+_AFTERMATH_S: Final = 2.0
+"""How long output is still taken from a pipe that outlives its command."""
 _HEADER: Final = 8
 _READ: Final = 1 << 16
 _MAX_HTTP_HEAD: Final = 16_384
@@ -37,7 +41,7 @@ class StreamEnd(StrEnum):
 
 @dataclass
 class ExecResult:
-    """What one command printed and how it ended; `exit_code` is None unless the stream closed."""
+    """What one command printed and how it ended; `exit_code` is None unless the command ended by itself."""
 
     end: StreamEnd
     exit_code: int | None
@@ -114,31 +118,43 @@ def _open_stream(engine: Engine, exec_id: str) -> tuple[socket.socket, bytes]:
     return connection, rest.partition(b"\r\n\r\n")[2]
 
 
-def _pump(
-    connection: socket.socket,
-    first: bytes,
-    sink: _Demultiplexer,
-    deadline: float,
-    still_running: Callable[[], bool],
-    cancelled: Callable[[], bool],
-) -> StreamEnd:
+@dataclass(frozen=True)
+class _Watch:
+    """What is looked at beside the stream; `ended` says that the command is over, `alive` the container."""
+
+    deadline: float
+    cancelled: Callable[[], bool]
+    alive: Callable[[], bool]
+    ended: Callable[[], bool]
+
+    def stop(self) -> StreamEnd | None:
+        """The end that our own side decides, cheap enough for every tick."""
+        if time.monotonic() >= self.deadline:
+            return StreamEnd.DEADLINE
+        return StreamEnd.CANCELLED if self.cancelled() else None
+
+
+def _pump(connection: socket.socket, first: bytes, sink: _Demultiplexer, watch: _Watch) -> StreamEnd:
     if first and not sink.feed(first):
         return StreamEnd.OUTPUT_CAP
     poller = select.poll()
     poller.register(connection, select.POLLIN | select.POLLHUP | select.POLLERR)
-    quiet_ticks = 0
+    next_check, cut_off = time.monotonic() + _CHECK_S, float("inf")
     while True:
-        remaining_ms = (deadline - time.monotonic()) * 1000
-        if remaining_ms <= 0:
-            return StreamEnd.DEADLINE
-        if cancelled():
-            return StreamEnd.CANCELLED
-        if not poller.poll(min(_TICK_MS, remaining_ms)):
-            quiet_ticks += 1
-            if quiet_ticks % _ALIVE_CHECK_TICKS == 0 and not still_running():
+        stop = watch.stop()
+        if stop is not None:
+            return stop
+        now = time.monotonic()
+        if now >= cut_off:
+            return StreamEnd.EOF
+        if now >= next_check:
+            next_check = now + _CHECK_S
+            if not watch.alive():
                 return StreamEnd.CONTAINER_GONE
+            if cut_off == float("inf") and watch.ended():
+                cut_off = now + _AFTERMATH_S
+        if not poller.poll(min(_TICK_MS, max(1, (watch.deadline - now) * 1000))):
             continue
-        quiet_ticks = 0
         try:
             data = connection.recv(_READ)
         except BlockingIOError:
@@ -147,6 +163,20 @@ def _pump(
             return StreamEnd.EOF
         if not sink.feed(data):
             return StreamEnd.OUTPUT_CAP
+
+
+def _await_end(watch: _Watch) -> StreamEnd:
+    """After the stream closed: until the command itself is over."""
+    pause_s = 0.005
+    while not watch.ended():
+        stop = watch.stop()
+        if stop is not None:
+            return stop
+        time.sleep(min(pause_s, max(0.0, watch.deadline - time.monotonic())))
+        pause_s = min(pause_s * 2, _CHECK_S / 4)
+        if pause_s == _CHECK_S / 4 and not watch.alive():
+            return StreamEnd.CONTAINER_GONE
+    return StreamEnd.EOF
 
 
 def run_command(
@@ -174,13 +204,21 @@ def run_command(
             workdir=command.workdir,
         )["Id"]
     result = ExecResult(StreamEnd.EOF, None, 0)
+
+    def ended() -> bool:
+        with translated("exec_inspect"):
+            found = engine.api.exec_inspect(exec_id)
+        result.exit_code = None if found["Running"] else found["ExitCode"]
+        return not found["Running"]
+
+    watch = _Watch(deadline, cancelled, still_running, ended)
     with translated("exec_start"):
         connection, first = _open_stream(engine, exec_id)
         with connection:
-            sink = _Demultiplexer(result, cap_bytes)
-            result.end = _pump(connection, first, sink, deadline, still_running, cancelled)
-    result.wall_ms = int((time.monotonic() - started) * 1000)
+            result.end = _pump(connection, first, _Demultiplexer(result, cap_bytes), watch)
     if result.end is StreamEnd.EOF:
-        with translated("exec_inspect"):
-            result.exit_code = engine.api.exec_inspect(exec_id)["ExitCode"]
+        result.end = _await_end(watch)
+    if result.end is not StreamEnd.EOF:
+        result.exit_code = None
+    result.wall_ms = int((time.monotonic() - started) * 1000)
     return result

@@ -35,6 +35,17 @@ def _dead(found: Mapping[str, Any], is_live: Callable[[str], bool]) -> bool:
     return attempt is not None and not is_live(str(attempt))
 
 
+def _remove_container(engine: Engine, container_id: str) -> None:
+    try:
+        with translated("remove"):
+            engine.api.remove_container(container_id, v=True, force=True)
+    except ContainerGoneError:
+        pass
+    except EngineCallError as error:
+        if error.status != 409:  # 409: a removal is already under way
+            raise
+
+
 def reap(engine: Engine, home: str, is_live: Callable[[str], bool]) -> Reaped:
     """Remove every object of `home` whose `assize.attempt` label is not live.
 
@@ -46,8 +57,7 @@ def reap(engine: Engine, home: str, is_live: Callable[[str], bool]) -> Reaped:
         containers = engine.api.containers(all=True, filters=label)
     for found in containers:
         if _dead(found, is_live):
-            with contextlib.suppress(ContainerGoneError), translated("remove"):
-                engine.api.remove_container(found["Id"], v=True, force=True)
+            _remove_container(engine, str(found["Id"]))
             reaped.containers.append(str(found["Id"]))
     with translated("list"):
         images = engine.api.images(filters=label)

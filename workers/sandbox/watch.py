@@ -98,4 +98,6 @@ class EngineWatch:
         if isinstance(container_id, str) and isinstance(action, str):
             with self._changed:
                 self._seen[container_id][action.split(":")[0]] += 1
+                if action == "destroy":  # nothing follows it, and nobody asks about a removed container
+                    del self._seen[container_id]
                 self._changed.notify_all()
