@@ -22,8 +22,10 @@ from orchestrator.attempts import (
     PhaseTime,
 )
 from orchestrator.faults import decide
-from orchestrator.ledger.transitions import Claim
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.transitions import Claim, NewScreening, plan
 from orchestrator.observations import Clock, Observations
+from orchestrator.planning.plan import PlannedTask, plan_slots
 from scoring.vocabulary import Phase
 
 SCRIPTS: Final[Mapping[str, Observations]] = {
@@ -136,3 +138,39 @@ def stub_order(held: Claim) -> AttemptOrder:
         runtime="stub",
         evidence_root=nowhere,
     )
+
+
+def plan_stub(
+    ledger: Ledger,
+    tasks: Sequence[str],
+    *,
+    tries: int = 3,
+    name: str = "stub",
+    window_ms: int = 0,
+    start_ms: int = 0,
+    cap_nusd: int | None = None,
+    try_cap_nusd: int = 0,
+) -> str:
+    """Plan a screening of made-up tasks; `name` is its identity. Returns the screening id."""
+    digest = canonical.digest(name)
+    planned = [PlannedTask(task, limit_ms=600_000) for task in tasks]
+    slots = plan_slots(planned, tries, seed=digest, start_ms=start_ms, window_ms=window_ms)
+    new = NewScreening(
+        identity=digest,
+        pack_id="stub",
+        pack_version="1",
+        pack_digest=canonical.digest(list(tasks)),
+        agent_id="stub",
+        agent_version="1",
+        agent_digest=digest,
+        conditions={"tries": tries},
+        comparability=digest,
+        requester="stub",
+        funder="stub",
+        seed=digest,
+        window_ms=window_ms,
+        slots=slots,
+        cap_nusd=cap_nusd,
+        try_cap_nusd=try_cap_nusd,
+    )
+    return plan(ledger, new, who="stub")

@@ -11,7 +11,7 @@ from orchestrator.ids import new_id
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.errors import LedgerError
 from orchestrator.ledger.history import INSERT_EVENT, event_row
-from orchestrator.ledger.models import Attempt, Certificate, PackCheck
+from orchestrator.ledger.models import Attempt, Certificate, PackCheck, TrySlot
 
 
 class CertificateKind(StrEnum):
@@ -124,9 +124,13 @@ def add_certificate(
 def certificates(
     ledger: Ledger, screening_id: str, kind: CertificateKind | None = None
 ) -> list[StoredCertificate]:
-    """The certificates of a screening in the order they were stored."""
+    """The certificates of a screening: opening, tries by start order and attempt, summary."""
+    place = sa.case({"opening": 0, "try": 1}, value=Certificate.kind, else_=2)
     query = (
-        sa.select(Certificate).where(Certificate.screening_id == screening_id).order_by(Certificate.id)
+        sa.select(Certificate)
+        .outerjoin(TrySlot, TrySlot.id == Certificate.slot_id)
+        .where(Certificate.screening_id == screening_id)
+        .order_by(place, TrySlot.start_order, Certificate.token)
     ).with_only_columns(
         Certificate.id,
         Certificate.screening_id,

@@ -1,0 +1,67 @@
+"""A fresh ledger per test. `ledger_url` is the one place where another database can be added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import Connection
+
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.owners import register
+from orchestrator.ledger.transitions import AttemptEnd
+from orchestrator.observations import Observations
+from scoring.vocabulary import OUTCOME_OF, Phase, Reason
+
+
+class ManualClock:
+    """Time that only the test moves."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_800_000_000_000
+
+    def __call__(self, _connection: Connection) -> int:
+        return self.now_ms
+
+
+@pytest.fixture(params=["sqlite"])
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    assert request.param == "sqlite"
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def ledger(ledger_url: str, clock: ManualClock) -> Iterator[Ledger]:
+    opened = open_ledger(ledger_url, clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def owner_id(ledger: Ledger) -> str:
+    return register(ledger).id
+
+
+def _end(reason: Reason, *, digest: str | None = "a" * 64, nusd: int | None = 7) -> AttemptEnd:
+    details = {"observations": Observations().as_data(), "evidence": [], "phases": []}
+    return AttemptEnd(
+        outcome=OUTCOME_OF[reason],
+        reason=reason,
+        phase=Phase.GRADE,
+        rule="scripted",
+        manifest_digest=digest,
+        nusd=nusd,
+        details=details,
+    )
+
+
+@pytest.fixture
+def end() -> Callable[..., AttemptEnd]:
+    return _end
