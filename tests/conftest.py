@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ def make_order(tmp_path: Path, base_image: str) -> Callable[..., AttemptOrder]:
             "task_id": "tiny",
             "index": 1,
             "task_dir": task,
-            "task_digest": "0" * 64,
+            "task_digest": hashlib.sha256(f"{solve}\0{test}".encode()).hexdigest(),
             "instruction": "Create /workspace/out.txt.\n",
             "test_files": ("test.sh",),
             "solution_files": ("solve.sh",),

@@ -12,24 +12,28 @@ from orchestrator.observations import Clock, Death
 from workers.adapters.launch import BUNDLE, HOME, INSTRUCTION, OUT, Launch, contract_environment, plan_launch
 from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError, SandboxMismatchError
 from workers.sandbox.bundles import BundleMismatchError
-from workers.sandbox.client import Engine
 from workers.sandbox.container import Container
 from workers.sandbox.counters import Counters, read_counters
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
+from workers.sandbox.prepared import Prepared
 from workers.sandbox.profile import Limits, create_body
+from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner, TarBuilder
-from workers.sandbox.users import UnknownUserError, resolve_owner
-from workers.sandbox.watch import EngineWatch
+from workers.sandbox.users import UnknownUserError
 
 _LIFETIME_GRACE_S: Final = 300
 
 
 @dataclass
 class AgentPhase:
-    """What the prepare and agent phases showed; `container` is stopped, or None if it never existed."""
+    """What the prepare and agent phases showed; `container` is stopped, or None if it never existed.
+
+    `image` is the prepared image over the pinned one that the container was created from.
+    """
 
     container: Container | None = None
     owner: Owner = field(default_factory=lambda: Owner(0, 0))
+    image: str | None = None
     workdir: str = "/"
     facts: dict[str, Any] = field(default_factory=dict)
     output: ExecResult | None = None
@@ -65,37 +69,41 @@ def _content(order: AttemptOrder, launch: Launch, owner: Owner) -> bytes:
     return tar.bytes()
 
 
-def _prepare(
-    engine: Engine, watch: EngineWatch, order: AttemptOrder, name: str, volume: str | None, phase: AgentPhase
-) -> Launch:
-    limits = Limits(
-        order.caps.memory_bytes,
-        order.caps.cpus_milli,
-        order.caps.pids,
-        order.caps.agent_wall_ms // 1000 + _LIFETIME_GRACE_S,
-    )
-    volumes = {volume: BUNDLE} if volume else {}
-    body = create_body(
-        order.agent_image,
-        limits,
-        runtime=order.runtime,
-        grader=False,
-        labels={**order.labels, "assize.role": "agent"},
-        volumes=volumes,
-        workdir=order.workdir,
-    )
-    config = engine.image_config(order.agent_image)
-    container = phase.container = Container.create(engine, watch, name, body)
-    phase.owner = resolve_owner(container, order.agent_user, str(config.get("User") or ""))
-    phase.workdir = order.workdir or str(config.get("WorkingDir") or "/")
+def _prepare(station: Station, order: AttemptOrder, name: str, phase: AgentPhase) -> Launch:
     launch = plan_launch(order)
-    container.put(_content(order, launch, phase.owner))
-    container.start()
+    caps = order.caps
+    limits = Limits(
+        caps.memory_bytes, caps.cpus_milli, caps.pids, caps.agent_wall_ms // 1000 + _LIFETIME_GRACE_S
+    )
+    config = station.engine.image_config(order.agent_image)
+    volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
+
+    def prepared() -> Prepared:
+        key = ("agent", order.task_digest, launch.solution)
+        return station.prepared.ensure(
+            order.agent_image, order.agent_user, key, lambda owner: _content(order, launch, owner)
+        )
+
+    def body(image_id: str) -> dict[str, Any]:
+        return create_body(
+            image_id,
+            limits,
+            runtime=order.runtime,
+            grader=False,
+            labels={**order.labels, "assize.role": "agent"},
+            volumes={volume: BUNDLE} if volume else {},
+            workdir=order.workdir,
+        )
+
+    phase.container, used = station.create(name, prepared, body)
+    phase.owner, phase.image = used.owner, used.id
+    phase.workdir = order.workdir or str(config.get("WorkingDir") or "/")
+    phase.container.start()
     return launch
 
 
 def _run_agent(
-    engine: Engine, order: AttemptOrder, launch: Launch, phase: AgentPhase, cancelled: Callable[[], bool]
+    station: Station, order: AttemptOrder, launch: Launch, phase: AgentPhase, cancelled: Callable[[], bool]
 ) -> None:
     container = phase.container
     assert container is not None and launch.argv is not None
@@ -109,7 +117,7 @@ def _run_agent(
         phase.workdir,
     )
     result = phase.output = run_command(
-        engine,
+        station.engine,
         container.id,
         command,
         deadline=time.monotonic() + wall_s,
@@ -142,22 +150,20 @@ def _end_sandbox(phase: AgentPhase) -> None:
 
 
 def run_agent_phase(
-    engine: Engine,
-    watch: EngineWatch,
+    station: Station,
     order: AttemptOrder,
     name: str,
-    volume: Callable[[], str | None],
     cancelled: Callable[[], bool],
     entered: Callable[[], None],
 ) -> AgentPhase:
     """Prepare, run and end the agent; engine failures become facts. `entered` is called when it starts."""
     phase = AgentPhase()
     try:
-        launch = _prepare(engine, watch, order, name, volume(), phase)
+        launch = _prepare(station, order, name, phase)
         entered()
         phase.facts["agent_started"] = True
         if launch.argv is not None:
-            _run_agent(engine, order, launch, phase, cancelled)
+            _run_agent(station, order, launch, phase, cancelled)
         _end_sandbox(phase)
     except ImageMissingError:
         phase.facts["image_missing"] = True

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from orchestrator.attempts import (
@@ -31,18 +32,24 @@ from workers.attempt import evidence
 from workers.attempt.phases import AgentPhase, run_agent_phase
 from workers.capture.carry import Carry, collect
 from workers.capture.originals import Originals
+from workers.capture.source import Source, source_of
 from workers.errors import ArchiveFormError, CarryOverflowError, ContainerGoneError, EngineCallError
-from workers.grading.grade import Graded, GradeInput, grade
+from workers.grading.grade import Graded, GradeInput, grade, start_grader
 from workers.grading.verdict import PassRule
-from workers.sandbox.bundles import BundleVolumes
-from workers.sandbox.client import Engine
 from workers.sandbox.container import Container
-from workers.sandbox.disposer import Disposer
 from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body
 from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, OWNER_LABEL, Reaped, reap
+from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner
-from workers.sandbox.watch import EngineWatch
 
+_ENGINE_FACTS: Final = (
+    "ServerVersion",
+    "KernelVersion",
+    "Driver",
+    "CgroupVersion",
+    "CgroupDriver",
+    "Architecture",
+)
 _REFERENCE_LIMITS: Final = Limits(64 << 20, 1000, 64, 1)
 
 
@@ -67,11 +74,8 @@ class AttemptRunner:
     """Runs attempts on the Docker engine of this host; call `close` at the end."""
 
     def __init__(self, host: str | None = None) -> None:
-        self._engine = Engine(host)
-        self._watch = EngineWatch(self._engine, ATTEMPT_LABEL)
-        self._disposer = Disposer()
-        self._bundles = BundleVolumes(self._engine)
-        self._originals = Originals(self._reference)
+        self.station = Station(host, ATTEMPT_LABEL)
+        self.originals = Originals(self._reference)
         self._engine_facts: Mapping[str, Any] | None = None
         self._home, self._owner = "", "owner/unknown"
 
@@ -82,25 +86,22 @@ class AttemptRunner:
         return _Attempt(self, order, control).run()
 
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Reaped:
-        """Remove what dead workers of this home left; `is_live` answers for `<slot>/<token>`."""
-        return reap(self._engine, home, is_live)
+        """Remove what dead workers of this home left; `is_live` answers for an `assize.attempt` label."""
+        return reap(self.station.engine, home, is_live)
 
     def settle(self) -> list[str]:
         """Wait until every finished container is removed; returns what could not be."""
-        return self._disposer.drain()
+        return self.station.disposer.drain()
 
     def close(self) -> list[str]:
         """Wait for removals, close streams; returns what could not be removed (the reaper will)."""
-        self._originals.close()
-        failed = self._disposer.close()
-        self._watch.close()
-        self._engine.close()
-        return failed
+        self.originals.close()
+        return self.station.close()
 
     def engine_facts(self) -> Mapping[str, Any]:
         """Engine version and configuration for the sandbox report (asked once)."""
         if self._engine_facts is None:
-            info = self._engine.info()
+            info = self.station.engine.info()
             keys = (
                 "ServerVersion",
                 "KernelVersion",
@@ -119,7 +120,7 @@ class AttemptRunner:
             image_id, _REFERENCE_LIMITS, runtime="runc", grader=False, labels=labels, volumes={}, workdir=None
         )
         name = f"assize-reference-{image_id[7:19]}-{time.monotonic_ns()}"
-        return Container.create(self._engine, self._watch, name, body)
+        return Container.create(self.station.engine, self.station.watch, name, body)
 
 
 class _Attempt:
@@ -127,11 +128,13 @@ class _Attempt:
 
     def __init__(self, runner: AttemptRunner, order: AttemptOrder, control: AttemptControl) -> None:
         self.runner = runner
+        self.station = runner.station
         self.order = order
         self.control = control
         self.clock = _Clockwork()
         self.facts: dict[str, Any] = {"grader_proven": order.grader_proven}
         self.agent = AgentPhase()
+        self.source: Source | None = None
         self.carry: Carry | None = None
         self.graded: Graded | None = None
         self.gradings: list[str | None] = []
@@ -147,7 +150,7 @@ class _Attempt:
             finally:
                 self._dispose()
             if self.agent.cancelled or self.control.cancelled():
-                self.runner._disposer.drain()
+                self.station.disposer.drain()
                 raise AttemptCancelledError(self.order.attempt_id)
         self._enter(Phase.RECORD)
         decision, digest = self._seal(builder)
@@ -182,13 +185,11 @@ class _Attempt:
         return ManifestBuilder(store, attempt_id=self.order.attempt_id, try_id=self.order.slot_id)
 
     def _work(self) -> None:
-        runner, order = self.runner, self.order
+        order = self.order
         self.agent = run_agent_phase(
-            runner._engine,
-            runner._watch,
+            self.station,
             order,
             f"assize-{order.attempt_id}-agent",
-            lambda: runner._bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image),
             self.control.cancelled,
             lambda: self._enter(Phase.AGENT),
         )
@@ -196,21 +197,47 @@ class _Attempt:
         if self.agent.cancelled or not self.facts.get("agent_started"):
             return
         self._enter(Phase.GRADE)
-        if self.facts.get("agent_death") is None and not self.facts.get("engine_error"):
+        if self.facts.get("agent_death") is not None or self.facts.get("engine_error"):
+            return
+        if self.agent.over():
             self._collect()
-        if self.carry is not None and not self.agent.over():
-            self._grade(self.carry)
+        else:
+            self._collect_and_grade()
+
+    def _collect_and_grade(self) -> None:
+        """The verifier comes up while the dead agent's files are read; it holds none of them yet."""
+        first = None
+        if self.order.grading == "fresh":
+            first = self.station.pool.submit(start_grader, self.station, self._grade_input(1))
+        self._collect()
+        if self.carry is None:
+            if first is not None and first.exception() is None:
+                self.station.dispose(first.result().container)
+            return
+        carry = self.carry
+        if self.order.grading == "in_place":
+            carry = replace(carry, tar=b"", tar_body_bytes=0, deleted=[])
+        for number in range(1, self.order.gradings + 1):
+            task = self._grade_input(number)
+            begin = partial(start_grader, self.station, task) if number > 1 or first is None else first.result
+            graded = grade(self.station, task, carry, begin, self.control.cancelled)
+            self.gradings.append(graded.verdict.reward)
+            if number == 1:
+                self.graded = graded
+                self._note_grade(graded)
 
     def _collect(self) -> None:
         container, order = self.agent.container, self.order
-        assert container is not None
+        if container is None:
+            return
+        self.source = source_of(container, partial(self.runner.originals.of, order.agent_image))
         try:
             self.carry = collect(
-                container,
+                self.source,
                 artifacts=order.artifacts,
                 whole_change=not order.separate and order.grading == "fresh",
                 workdir=self.agent.workdir,
-                image_config=self.runner._engine.image_config(order.agent_image),
+                image_config=self.station.engine.image_config(order.agent_image),
                 owner=Owner(0, 0),
                 cap_bytes=order.caps.artifact_bytes,
             )
@@ -223,34 +250,15 @@ class _Attempt:
         except (ArchiveFormError, EngineCallError) as error:
             self.facts["engine_error"], self.facts["engine_error_phase"] = type(error).__name__, "grade"
 
-    def _grade(self, carry: Carry) -> None:
+    def _grade_input(self, number: int) -> GradeInput:
         order = self.order
-        if order.grading == "in_place":
-            carry = replace(carry, tar=b"", tar_body_bytes=0, deleted=[])
-        for number in range(1, order.gradings + 1):
-            graded = self._grade_once(carry, number)
-            self.gradings.append(graded.verdict.reward)
-            if number == 1:
-                self.graded = graded
-                self._note_grade(graded)
-
-    def _grade_once(self, carry: Carry, number: int) -> Graded:
-        order = self.order
-        task = GradeInput(
+        return GradeInput(
             order=order,
-            carry=carry,
-            image=self.snapshot or order.grader_image,
+            snapshot=self.snapshot,
             test_files=order.test_files,
             rule=PassRule(order.reward_key, Decimal(order.reward_at_least), most=Decimal(order.reward_max)),
             labels={**order.labels, "assize.role": "grader"},
             name=f"assize-{order.attempt_id}-grader-{number}",
-        )
-        return grade(
-            self.runner._engine,
-            self.runner._watch,
-            task,
-            cancelled=self.control.cancelled,
-            dispose=lambda container: self.runner._disposer.submit(container.remove),
         )
 
     def _note_grade(self, graded: Graded) -> None:
@@ -271,11 +279,11 @@ class _Attempt:
             self.facts.update(engine_error=graded.engine_error, engine_error_phase="grade")
 
     def _dispose(self) -> None:
-        runner, snapshot = self.runner, self.snapshot
+        station, snapshot = self.station, self.snapshot
         if self.agent.container is not None:
-            runner._disposer.submit(self.agent.container.remove)
+            station.dispose(self.agent.container)
         if snapshot is not None:
-            runner._disposer.submit(lambda: runner._engine.remove_image(snapshot))
+            station.disposer.submit(lambda: station.engine.remove_image(snapshot))
 
     def _seen(self) -> Observations:
         return Observations(**self.facts)
@@ -291,7 +299,7 @@ class _Attempt:
                 changed = [
                     path for kind, path in self.carry.changes if kind == 0 and path in self.carry.files
                 ]
-                originals = self.runner._originals.of(self.order.agent_image, changed)
+                originals = self.source.originals(changed) if self.source is not None else {}
                 evidence.add_carry(builder, self.carry, originals)
             if self.graded is not None:
                 evidence.add_grade(builder, self.order, self.graded)
@@ -312,7 +320,7 @@ class _Attempt:
             "attemptId": order.attempt_id,
             "engine": dict(self.runner.engine_facts()),
             "runtime": order.runtime,
-            "images": {"agent": order.agent_image, "grader": order.grader_image, "snapshot": self.snapshot},
+            "images": {"agent": order.agent_image, "grader": order.grader_image, "sandbox": self.agent.image},
             "bundleDigest": order.bundle_digest,
             "grading": order.grading,
             "network": "none",

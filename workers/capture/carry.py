@@ -14,15 +14,14 @@ import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from typing import IO, Any, Final, cast
+from typing import Any, Final
 
+from workers.capture.layer import CHANGED, DELETED, Member
 from workers.capture.members import RESERVED, SYSTEM, Drop, Dropped, MemberFilter, path_form_ok, shown, within
-from workers.capture.stream import ChunkReader
-from workers.errors import ArchiveFormError, ContainerGoneError
-from workers.sandbox.container import Container
+from workers.capture.source import Source
+from workers.errors import ContainerGoneError
 from workers.sandbox.tars import Owner
 
-CHANGED, ADDED, DELETED = 0, 1, 2
 MAX_ROOTS: Final = 64
 ARTIFACT_FOLDER: Final = "/logs/artifacts"
 _HOME_CONFIGURATION: Final = re.compile(r"/(root|home/[^/]+)/\.[^/]+(/.*)?")
@@ -74,7 +73,7 @@ def changed_roots(
     deleted: list[str] = []
     roots: list[str] = []
     parents = {posixpath.dirname(path) for _, path in changes}
-    for kind, path in sorted(changes, key=lambda item: item[1]):
+    for kind, path in sorted(changes, key=lambda item: item[1].split("/")):
         if kind == CHANGED and path in parents:
             continue  # a folder, listed because something below it changed
         if roots and within(path, (roots[-1],)):
@@ -95,10 +94,10 @@ def changed_roots(
 
 
 class Collector:
-    """Builds one `Carry` out of a stopped container; `cap_bytes` bounds all archive bytes together."""
+    """Builds one `Carry` out of a stopped container; `cap_bytes` bounds everything read together."""
 
-    def __init__(self, container: Container, owner: Owner, cap_bytes: int, roots: tuple[str, ...]) -> None:
-        self._container = container
+    def __init__(self, source: Source, owner: Owner, cap_bytes: int, roots: tuple[str, ...]) -> None:
+        self._source = source
         self._owner = owner
         self._left = cap_bytes
         self._filter = MemberFilter(roots)
@@ -110,44 +109,30 @@ class Collector:
 
     def fetch(self, path: str, *, exclude: Sequence[str] = (), leaf: bool = False) -> None:
         """Add `path` with everything below it; `leaf` keeps a folder's own entry only."""
+        members = self._source.members(path, self._left)
         try:
-            chunks = self._container.archive(path)
+            for member in members:
+                if not any(fnmatch(posixpath.basename(member.path), pattern) for pattern in exclude):
+                    self._add(member)
+                if leaf and member.info.isdir():
+                    break
         except ContainerGoneError:
             self.missing.append(shown(path))
-            return
-        reader = ChunkReader(chunks, self._left)
-        base = posixpath.dirname(path)
-        try:
-            with tarfile.open(fileobj=cast(IO[bytes], reader), mode="r|") as tar:
-                for member in tar:
-                    absolute = posixpath.join(base, member.name.strip("/"))
-                    if not any(fnmatch(posixpath.basename(absolute), pattern) for pattern in exclude):
-                        self._add(tar, absolute, member, base)
-                    if leaf and member.isdir():
-                        break
-        except (tarfile.TarError, UnicodeError) as error:
-            raise ArchiveFormError(f"{shown(path)}: {error}") from None
-        finally:
-            self._left -= reader.total_bytes
-            close = getattr(chunks, "close", None)
-            if close is not None:
-                close()
 
-    def _add(self, tar: tarfile.TarFile, path: str, member: tarfile.TarInfo, base: str) -> None:
-        if member.islnk():
-            member.linkname = posixpath.join(base, member.linkname.strip("/")).strip("/")
-        if path in self._names or not self._filter.admit(path, member):
+    def _add(self, member: Member) -> None:
+        path, info = member.path, member.info
+        if path in self._names or not self._filter.admit(path, info):
             return
         self._names.add(path)
         out = tarfile.TarInfo(path.strip("/"))
-        out.type, out.linkname = member.type, member.linkname
-        out.mode = (member.mode & 0o755) | (0o700 if member.isdir() else 0o600)
+        out.type, out.linkname = info.type, info.linkname
+        out.mode = (info.mode & 0o755) | (0o700 if info.isdir() else 0o600)
         out.uid, out.gid, out.mtime = self._owner.uid, self._owner.gid, 0
-        if not member.isreg():
+        if not info.isreg():
             self._tar.addfile(out)
             return
-        content = tar.extractfile(member)
-        data = content.read() if content else b""
+        data = member.content.read() if member.content else b""
+        self._left -= len(data)
         out.type, out.size = tarfile.REGTYPE, len(data)
         self.files[path] = data
         self._tar.addfile(out, io.BytesIO(data))
@@ -161,7 +146,7 @@ class Collector:
 
 
 def collect(
-    container: Container,
+    source: Source,
     *,
     artifacts: Iterable[Mapping[str, Any]],
     whole_change: bool,
@@ -171,7 +156,7 @@ def collect(
     cap_bytes: int,
 ) -> Carry:
     """Collect from a stopped container; raises `CarryOverflowError` beyond the cap."""
-    changes = container.changes()
+    changes = source.changes()
     declared = [dict(item) for item in artifacts]
     roots: list[str] = []
     deleted: list[str] = []
@@ -179,12 +164,19 @@ def collect(
     if whole_change:
         roots, deleted, refused = changed_roots(changes, workdir, program_places(image_config, workdir))
     sources = tuple(str(item["source"]) for item in declared)
-    collector = Collector(container, owner, cap_bytes, (*roots, *sources, workdir, ARTIFACT_FOLDER))
+    collector = Collector(source, owner, cap_bytes, (*roots, *sources, workdir, ARTIFACT_FOLDER))
     kinds = {path: kind for kind, path in changes}
     for path in roots:
         collector.fetch(path, leaf=kinds.get(path) == CHANGED and path != workdir)
     for item in declared:
         collector.fetch(str(item["source"]), exclude=tuple(item.get("exclude") or ()))
-    if any(within(path, (ARTIFACT_FOLDER,)) and path != ARTIFACT_FOLDER for _, path in changes):
+    convention = ARTIFACT_FOLDER in sources
+    if not convention and any(
+        within(path, (ARTIFACT_FOLDER,)) and path != ARTIFACT_FOLDER for _, path in changes
+    ):
         collector.fetch(ARTIFACT_FOLDER)
     return collector.finish(deleted, refused, changes)
+
+
+def _in_artifact_folder(path: str) -> bool:
+    return path.startswith(ARTIFACT_FOLDER + "/")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import tarfile
-from typing import IO, Final, cast
+import posixpath
+from typing import Final
 
-from workers.capture.stream import ChunkReader
-from workers.errors import CarryOverflowError, ContainerGoneError
-from workers.sandbox.container import Container
+from workers.capture.source import Source
+from workers.errors import ArchiveFormError, CarryOverflowError, ContainerGoneError
 
 _MAX_FILES: Final = 200
 _VERDICT_FILES: Final = ("reward.json", "reward.txt")
 
 
-def read_folder(container: Container, path: str, cap_bytes: int) -> tuple[dict[str, bytes], bool]:
+def read_folder(source: Source, path: str, cap_bytes: int) -> tuple[dict[str, bytes], bool]:
     """({relative name: bytes}, whether a reward file is no regular file). A missing folder is empty.
 
     Reading stops at the cap; what lies beyond it is not there for the verdict either.
@@ -21,19 +20,12 @@ def read_folder(container: Container, path: str, cap_bytes: int) -> tuple[dict[s
     files: dict[str, bytes] = {}
     foreign = False
     try:
-        chunks = container.archive(path)
-    except ContainerGoneError:
+        for member in source.members(path, cap_bytes):
+            name = posixpath.relpath(member.path, path)
+            if name in _VERDICT_FILES and not member.info.isreg():
+                foreign = True
+            if member.content is not None and len(files) < _MAX_FILES:
+                files[name] = member.content.read()
+    except (CarryOverflowError, ContainerGoneError, ArchiveFormError):
         return files, foreign
-    reader = cast(IO[bytes], ChunkReader(chunks, cap_bytes))
-    try:
-        with tarfile.open(fileobj=reader, mode="r|") as tar:
-            for member in tar:
-                name = member.name.partition("/")[2]
-                if name in _VERDICT_FILES and not member.isreg():
-                    foreign = True
-                content = tar.extractfile(member) if member.isreg() and len(files) < _MAX_FILES else None
-                if content is not None:
-                    files[name] = content.read()
-    except (CarryOverflowError, tarfile.TarError):
-        pass
     return files, foreign

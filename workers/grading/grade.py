@@ -16,15 +16,17 @@ from orchestrator.attempts import AttemptOrder
 from orchestrator.observations import Clock, Death
 from workers.capture.carry import Carry
 from workers.capture.folder import read_folder
+from workers.capture.source import EngineSource, source_of
 from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError, SandboxMismatchError
 from workers.grading.verdict import PassRule, Verdict, read_verdict
 from workers.sandbox.client import Engine
 from workers.sandbox.container import Container
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
+from workers.sandbox.prepared import Prepared
 from workers.sandbox.profile import Limits, create_body
+from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner, TarBuilder
-from workers.sandbox.users import UnknownUserError, resolve_owner
-from workers.sandbox.watch import EngineWatch
+from workers.sandbox.users import UnknownUserError
 
 VERDICT_FOLDER: Final = "/logs/verifier"
 DELETED_LIST: Final = "/assize/deleted"
@@ -57,18 +59,17 @@ class Graded:
 
 @dataclass(frozen=True)
 class GradeInput:
-    """What to grade: the carry, the image to run on, and where the tests come from."""
+    """What to grade with; `snapshot` is the image of the agent's file system for grading in place."""
 
     order: AttemptOrder
-    carry: Carry
-    image: str
+    snapshot: str | None
     test_files: tuple[str, ...]
     rule: PassRule
     labels: Mapping[str, str]
     name: str
 
 
-def _body(task: GradeInput) -> dict[str, Any]:
+def _body(task: GradeInput, image_id: str) -> dict[str, Any]:
     order = task.order
     limits = Limits(
         order.caps.memory_bytes,
@@ -77,7 +78,7 @@ def _body(task: GradeInput) -> dict[str, Any]:
         order.caps.grade_wall_ms // 1000 + _LIFETIME_GRACE_S,
     )
     body = create_body(
-        task.image,
+        image_id,
         limits,
         runtime=order.runtime,
         grader=True,
@@ -93,39 +94,79 @@ def _body(task: GradeInput) -> dict[str, Any]:
     return body
 
 
-def _content(task: GradeInput, owner: Owner) -> bytes:
+def _content(order: AttemptOrder, test_files: tuple[str, ...], owner: Owner) -> bytes:
     tar = TarBuilder()
     tar.folder("/logs", 0o755)
     tar.folder(VERDICT_FOLDER, 0o700, owner)
     tar.folder("/logs/artifacts", 0o755, owner)
-    tar.members(task.carry.tar[: task.carry.tar_body_bytes])
-    if not task.order.grader_has_tests:
-        tar.tree(task.order.task_dir / "tests", task.test_files, "/tests", owner, private=True)
-    if task.carry.deleted:
-        deleted = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in task.carry.deleted)
-        tar.folder("/assize", 0o755)
+    tar.folder("/assize", 0o755)
+    if not order.grader_has_tests:
+        tar.tree(order.task_dir / "tests", test_files, "/tests", owner, private=True)
+    return tar.bytes()
+
+
+def _carried(carry: Carry) -> bytes | None:
+    """What is copied into the started container; None when the agent left nothing that crosses."""
+    if not carry.tar_body_bytes and not carry.deleted:
+        return None
+    tar = TarBuilder()
+    tar.members(carry.tar[: carry.tar_body_bytes])
+    if carry.deleted:
+        deleted = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in carry.deleted)
         tar.file(DELETED_LIST, deleted, 0o444)
     return tar.bytes()
 
 
-def _run_tests(
-    engine: Engine, container: Container, task: GradeInput, owner: Owner, cancelled: Callable[[], bool]
-) -> ExecResult:
+@dataclass(frozen=True)
+class Started:
+    """A verifier's container that is up, with nothing of the agent in it yet."""
+
+    container: Container
+    owner: Owner
+
+
+def start_grader(station: Station, task: GradeInput) -> Started:
+    """Create and start the verifier's container; raises `WorkerError`, and leaves nothing behind then."""
     order = task.order
-    script = _DELETE_THEN_RUN if task.carry.deleted and order.grading == "fresh" else _RUN_TESTS
+
+    def prepared() -> Prepared:
+        key = ("grader", order.task_digest, order.grader_has_tests)
+        return station.prepared.ensure(
+            order.grader_image, order.grader_user, key, lambda owner: _content(order, task.test_files, owner)
+        )
+
+    if task.snapshot is None:
+        container, used = station.create(task.name, prepared, lambda image_id: _body(task, image_id))
+    else:
+        used = prepared()
+        container = Container.create(station.engine, station.watch, task.name, _body(task, task.snapshot))
+    try:
+        if task.snapshot is not None:
+            container.put(_content(order, task.test_files, used.owner))
+        container.start()
+    except BaseException:
+        station.dispose(container)
+        raise
+    return Started(container, used.owner)
+
+
+def _run_tests(
+    engine: Engine, started: Started, task: GradeInput, carry: Carry, cancelled: Callable[[], bool]
+) -> ExecResult:
+    order, owner = task.order, started.owner
     command = Command(
-        ["bash", "-c", script],
+        ["bash", "-c", _DELETE_THEN_RUN if carry.deleted else _RUN_TESTS],
         f"{owner.uid}:{owner.gid}",
         order.grader_environment,
         order.workdir if not order.separate else None,
     )
     return run_command(
         engine,
-        container.id,
+        started.container.id,
         command,
         deadline=time.monotonic() + order.caps.grade_wall_ms / 1000,
         cap_bytes=order.caps.output_bytes,
-        still_running=container.is_running,
+        still_running=started.container.is_running,
         cancelled=cancelled,
     )
 
@@ -139,37 +180,30 @@ def _note_end(graded: Graded, result: ExecResult, order: AttemptOrder) -> None:
 
 
 def grade(
-    engine: Engine,
-    watch: EngineWatch,
+    station: Station,
     task: GradeInput,
-    *,
+    carry: Carry,
+    start: Callable[[], Started],
     cancelled: Callable[[], bool],
-    dispose: Callable[[Container], None],
 ) -> Graded:
     """Grade and tell what was seen; engine failures are observations, not exceptions."""
     graded = Graded()
-    container: Container | None = None
+    started: Started | None = None
     try:
-        container = Container.create(engine, watch, task.name, _body(task))
-        # A snapshot carries the sandbox's own PID 1 user; the image's user is the pinned image's.
-        config = engine.image_config(task.order.grader_image)
-        owner = resolve_owner(container, task.order.grader_user, str(config.get("User") or ""))
-        container.put(_content(task, owner))
-        container.start()
+        started = start()
         graded.started = True
-        _note_end(graded, _run_tests(engine, container, task, owner, cancelled), task.order)
-        state = container.kill()
-        graded.death = container.death(state)
+        container = started.container
+        carried = _carried(carry)
+        if carried is not None:
+            container.put(carried)
+        _note_end(graded, _run_tests(station.engine, started, task, carry, cancelled), task.order)
+        graded.death = container.death(container.kill())
         if graded.death is None:
-            graded.files, foreign = read_folder(container, VERDICT_FOLDER, VERDICT_CAP_BYTES)
-            if graded.clock is None:
-                graded.verdict = read_verdict(graded.files, foreign, task.rule)
+            _read_verdict(graded, task, container)
     except ImageMissingError:
         graded.image_missing = True
-    except SandboxMismatchError as error:
-        graded.start_error = f"SandboxMismatch:{error.field}"
-    except UnknownUserError:
-        graded.start_error = "UnknownUser"
+    except (SandboxMismatchError, UnknownUserError) as error:
+        graded.start_error = type(error).__name__
     except ContainerGoneError:
         graded.death = Death.REMOVED
     except EngineCallError as error:
@@ -178,6 +212,14 @@ def grade(
         else:
             graded.start_error = f"{error.call}:{error.kind}"
     finally:
-        if container is not None:
-            dispose(container)
+        if started is not None:
+            station.dispose(started.container)
     return graded
+
+
+def _read_verdict(graded: Graded, task: GradeInput, container: Container) -> None:
+    engine = EngineSource(container, lambda paths: {})
+    source = engine if task.snapshot is not None else source_of(container, lambda paths: {})
+    graded.files, foreign = read_folder(source, VERDICT_FOLDER, VERDICT_CAP_BYTES)
+    if graded.clock is None:
+        graded.verdict = read_verdict(graded.files, foreign, task.rule)

@@ -27,6 +27,7 @@ class Container:
         self._our_kills = 0
         self.id: Final = container_id
         self.body: Final = body
+        self.created: Mapping[str, Any] = {}
         self.created_at: Final = time.monotonic()
 
     @classmethod
@@ -37,7 +38,8 @@ class Container:
             answer = engine.api.create_container_from_config(dict(body), name)  # type: ignore[no-untyped-call]
         container = cls(engine, watch, answer["Id"], body)
         try:
-            verify_created(body, container.inspect())
+            container.created = container.inspect()
+            verify_created(body, container.created)
         except BaseException:
             container.remove()
             raise
@@ -127,9 +129,7 @@ class Container:
 
     def commit(self, repository: str, labels: Mapping[str, str]) -> str:
         """Snapshot the stopped container's file system as an image; returns its Id."""
-        with translated("commit"):
-            answer = self._engine.api.commit(self.id, repository, conf={"Labels": dict(labels)})
-        return str(answer["Id"])
+        return self._engine.commit(self.id, repository, None, labels)
 
     def remove(self) -> None:
         """Remove it with its anonymous volumes, running or not; gone already is fine."""

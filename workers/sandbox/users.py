@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import tarfile
+from collections.abc import Callable, Iterable
 from typing import IO, Final, cast
 
 from workers.capture.stream import ChunkReader
 from workers.errors import ContainerGoneError, WorkerError
-from workers.sandbox.container import Container
 from workers.sandbox.profile import PID1_UID
 from workers.sandbox.tars import Owner
 
@@ -20,24 +20,27 @@ class UnknownUserError(WorkerError):
     """The image's passwd has no such user, or the user is reserved."""
 
 
-def resolve_owner(container: Container, wanted: str | None, image_user: str) -> Owner:
-    """Numeric uid and gid of `wanted` (or of the image's own user) in a created, not yet run container."""
+def resolve_owner(passwd: Callable[[], Iterable[bytes]], wanted: str | None, image_user: str) -> Owner:
+    """Numeric uid and gid of `wanted`, or of the image's own user.
+
+    `passwd` gives the engine's archive of the image's `/etc/passwd`; it is asked for a name only.
+    """
     name = wanted or image_user or "0"
     if _NUMERIC.fullmatch(name):
         uid, _, gid = name.partition(":")
         owner = Owner(int(uid), int(gid or uid))
     else:
-        owner = _by_name(container, name.partition(":")[0])
+        owner = _by_name(passwd, name.partition(":")[0])
     if owner.uid == PID1_UID:
         raise UnknownUserError(f"user {name} has the uid reserved for PID 1")
     return owner
 
 
-def _by_name(container: Container, name: str) -> Owner:
+def _by_name(passwd: Callable[[], Iterable[bytes]], name: str) -> Owner:
     if name == "root":
         return Owner(0, 0)
     try:
-        chunks = container.archive("/etc/passwd")
+        chunks = passwd()
     except ContainerGoneError:
         raise UnknownUserError(f"the image has no /etc/passwd to look up {name}") from None
     reader = cast(IO[bytes], ChunkReader(chunks, _PASSWD_CAP_BYTES))

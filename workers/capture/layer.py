@@ -1,0 +1,209 @@
+"""Read what a dead container wrote straight from its overlay layer, where this host can see it.
+
+The engine's own `changes` call walks the whole image (0.7 s for 500 MB, measured) and each archive call
+starts a process; the layer itself holds exactly what was written. Only a local engine with overlay2,
+readable by this user and without metadata-only copies or redirected folders, is read this way; anything
+else goes through the engine. The container is dead, so nothing moves; links are never followed.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from workers.errors import WorkerError
+
+CHANGED, ADDED, DELETED = 0, 1, 2
+MAX_ORIGINAL_BYTES: Final = 64 * 1024
+_METACOPY: Final = Path("/sys/module/overlay/parameters/metacopy")
+_OPAQUE: Final = "trusted.overlay.opaque"
+_REDIRECT: Final = "trusted.overlay.redirect"
+
+
+class LayerUnusableError(WorkerError):
+    """The layer holds something that only the merged view can tell; ask the engine instead."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One entry: its absolute path in the container, a header, and the open file of a regular one."""
+
+    path: str
+    info: tarfile.TarInfo
+    content: IO[bytes] | None
+
+
+def _metacopy_off() -> bool:
+    try:
+        return _METACOPY.read_text().strip() == "N"
+    except OSError:
+        return False
+
+
+def _is_whiteout(found: os.stat_result) -> bool:
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
+
+
+def _has(path: str, name: str) -> bool:
+    try:
+        os.getxattr(path, name, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+class OverlayLayer:
+    """The writable layer of a stopped container over its read-only ones."""
+
+    def __init__(self, upper: str, lowers: tuple[str, ...]) -> None:
+        self._upper = upper
+        self._lowers = lowers
+
+    @classmethod
+    def of(cls, inspected: Mapping[str, Any]) -> OverlayLayer | None:
+        """The layer described by a container's `GraphDriver`, None where it cannot be used."""
+        driver = inspected.get("GraphDriver") or {}
+        data = driver.get("Data") or {}
+        upper, lowers = str(data.get("UpperDir") or ""), str(data.get("LowerDir") or "").split(":")
+        if driver.get("Name") != "overlay2" or not _metacopy_off():
+            return None
+        if not all(path.startswith("/") and os.access(path, os.R_OK | os.X_OK) for path in (upper, *lowers)):
+            return None
+        return cls(upper, tuple(lowers))
+
+    def changes(self) -> list[tuple[int, str]]:
+        """(kind, path) of everything written but folders that were there; raises `LayerUnusableError`."""
+        found: list[tuple[int, str]] = []
+        self._walk("/", True, found)
+        return found
+
+    def _walk(self, folder: str, known_below: bool, found: list[tuple[int, str]]) -> None:
+        pending = [(folder, known_below)]
+        while pending:
+            place, below = pending.pop()
+            here = self._upper + place
+            if place != "/" and _has(here, _REDIRECT):
+                raise LayerUnusableError(f"{place} was moved from elsewhere")
+            names = set()
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    names.add(entry.name)
+                    path = posixpath.join(place, entry.name)
+                    status = entry.stat(follow_symlinks=False)
+                    if _is_whiteout(status):
+                        found.append((DELETED, path))
+                        continue
+                    lower = self._lower(path) if below else None
+                    is_folder = stat.S_ISDIR(status.st_mode)
+                    was_folder = lower is not None and stat.S_ISDIR(lower[1].st_mode)
+                    if not (is_folder and was_folder):
+                        found.append((ADDED if lower is None else CHANGED, path))
+                    if is_folder:
+                        pending.append((path, was_folder))
+            if below and place != "/" and _has(here, _OPAQUE):
+                gone = self._lower_names(place) - names
+                found.extend((DELETED, posixpath.join(place, name)) for name in gone)
+
+    def _lower(self, path: str) -> tuple[str, os.stat_result] | None:
+        """The image's own entry at `path`; None if there is none or a link leads to it."""
+        parts = path.strip("/").split("/")
+        for layer in self._lowers:
+            place, hidden = layer, False
+            for depth, part in enumerate(parts):
+                place = f"{place}/{part}"
+                try:
+                    status = os.lstat(place)
+                except OSError:
+                    break
+                if _is_whiteout(status) or (depth < len(parts) - 1 and not stat.S_ISDIR(status.st_mode)):
+                    return None
+                if depth == len(parts) - 1:
+                    return place, status
+                hidden = hidden or _has(place, _OPAQUE)
+            if hidden:
+                return None
+        return None
+
+    def _lower_names(self, path: str) -> set[str]:
+        names: set[str] = set()
+        for layer in self._lowers:
+            try:
+                with os.scandir(layer + path) as entries:
+                    names.update(entry.name for entry in entries)
+            except OSError:
+                continue
+        return {name for name in names if self._lower(posixpath.join(path, name)) is not None}
+
+    def _own(self, path: str) -> os.stat_result | None:
+        """This layer's entry at `path`, None if it has none or a link leads to it."""
+        place, status = self._upper, None
+        for part in path.strip("/").split("/"):
+            if status is not None and not stat.S_ISDIR(status.st_mode):
+                return None
+            place = f"{place}/{part}"
+            try:
+                status = os.lstat(place)
+            except OSError:
+                return None
+        return None if status is None or _is_whiteout(status) else status
+
+    def covers(self, path: str) -> bool:
+        """Whether this layer alone tells all that lies at `path`: a written file, or a folder with nothing
+        of the image's below it."""
+        own = self._own(path)
+        if own is None or not stat.S_ISDIR(own.st_mode):
+            return own is not None
+        lower = self._lower(path)
+        return lower is None or not stat.S_ISDIR(lower[1].st_mode) or not self._lower_names(path)
+
+    def original(self, path: str) -> bytes | None:
+        """The image's bytes of a small regular file at `path`."""
+        found = self._lower(path)
+        if found is None or not stat.S_ISREG(found[1].st_mode) or found[1].st_size > MAX_ORIGINAL_BYTES:
+            return None
+        with open(found[0], "rb", opener=_open_plain) as file:
+            return file.read(MAX_ORIGINAL_BYTES)
+
+    def members(self, path: str) -> Iterator[Member]:
+        """Everything at and below `path`, which this layer covers; parents before children."""
+        pending = [path]
+        while pending:
+            place = pending.pop()
+            here = self._upper + place
+            status = os.lstat(here)
+            if _is_whiteout(status):
+                continue
+            info = _header(place, here, status)
+            if info.isreg():
+                with open(here, "rb", opener=_open_plain) as file:
+                    yield Member(place, info, file)
+                continue
+            yield Member(place, info, None)
+            if info.isdir():
+                with os.scandir(here) as entries:
+                    names = sorted((entry.name for entry in entries), reverse=True)
+                pending.extend(posixpath.join(place, name) for name in names)
+
+
+def _open_plain(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _header(path: str, here: str, status: os.stat_result) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(path.strip("/"))
+    info.mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISREG(status.st_mode):
+        info.size = status.st_size
+    elif stat.S_ISDIR(status.st_mode):
+        info.type = tarfile.DIRTYPE
+    elif stat.S_ISLNK(status.st_mode):
+        info.type, info.linkname = tarfile.SYMTYPE, os.readlink(here)
+    else:
+        info.type = tarfile.FIFOTYPE
+    return info

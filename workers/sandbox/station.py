@@ -1,0 +1,53 @@
+"""What one worker process shares between its attempts: engine, event watch, prepared images, bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from workers.errors import ImageMissingError
+from workers.sandbox.bundles import BundleVolumes
+from workers.sandbox.client import Engine
+from workers.sandbox.container import Container
+from workers.sandbox.disposer import Disposer
+from workers.sandbox.prepared import Prepared, PreparedImages
+from workers.sandbox.watch import EngineWatch
+
+
+class Station:
+    """One per worker process; every part is safe for many threads."""
+
+    def __init__(self, host: str | None, watched_label: str, threads: int = 64) -> None:
+        self.engine = Engine(host)
+        self.watch = EngineWatch(self.engine, watched_label)
+        self.disposer = Disposer()
+        self.bundles = BundleVolumes(self.engine)
+        self.prepared = PreparedImages(self.engine)
+        self.pool = ThreadPoolExecutor(threads, "station")
+
+    def create(
+        self,
+        name: str,
+        prepare: Callable[[], Prepared],
+        body: Callable[[str], dict[str, object]],
+    ) -> tuple[Container, Prepared]:
+        """A container of a prepared image; an image that somebody removed in between is made once more."""
+        prepared = prepare()
+        try:
+            return Container.create(self.engine, self.watch, name, body(prepared.id)), prepared
+        except ImageMissingError:
+            self.prepared.forget(prepared)
+            prepared = prepare()
+            return Container.create(self.engine, self.watch, name, body(prepared.id)), prepared
+
+    def dispose(self, container: Container) -> None:
+        """Remove a container beside the next work."""
+        self.disposer.submit(container.remove)
+
+    def close(self) -> list[str]:
+        """Wait for removals and end the streams; returns what could not be removed."""
+        self.pool.shutdown()
+        failed = self.disposer.close()
+        self.watch.close()
+        self.engine.close()
+        return failed
