@@ -4,15 +4,28 @@ import json
 import os
 import re
 
-from harness import NODE, check, equal, expect, node_test_run, once, put, put_tree, run, scratch
+from harness import NODE, ask_node, check, equal, expect, node_test_run, once, put, put_tree, run, scratch
 
 
 def post(title, date, *more, body="text"):
     return "\n".join(["---", f"title: {title}", f"date: {date}", *more, "---", body, ""])
 
 
+DRIVER = """
+const fs = require('fs');
+const { build, SourceError } = load('lib/site');
+async function handle(step) {
+  for (const name of step.remove || []) fs.unlinkSync(name);
+  for (const [name, text] of Object.entries(step.write || {})) fs.writeFileSync(name, text);
+  if (!step.source) return null;
+  try { return build(step.source, step.target, step.options); }
+  catch (error) { if (error instanceof SourceError) return { refused: error.message }; throw error; }
+}
+"""
+
+
 class Site:
-    """One source folder beside a copy of the workspace; `out` is its target."""
+    """One source folder `src` beside a copy of the workspace; `out` is its target."""
 
     def __init__(self, posts, **site):
         self.place = scratch()
@@ -25,9 +38,14 @@ class Site:
         put(self.place, name, text)
 
     def build(self, *words, code=0):
+        """The command line; returns what it says on standard error."""
         done = run([NODE, "bin/inkpot.js", *(words or ("build", "src", "out"))], self.place)
         expect(done.code == code, f"exit {done.code}: {done.stderr[-500:]}")
         return done.stderr.decode()
+
+    def steps(self, *steps):
+        """Several builds and changes of files in one child; returns its answers."""
+        return ask_node(DRIVER, steps, self.place)
 
     def files(self, folder="out"):
         found = []
@@ -60,26 +78,46 @@ TAGGED = {
 }
 
 
-@once
-def tagged():
-    site = Site(TAGGED, base="/b")
-    site.build()
-    return site
+STATIC = {
+    "tagged": (TAGGED, {"base": "/b"}),
+    "paged": ({f"p{n:02}.md": post(f"P{n:02}", f"2024-01-{n:02}") for n in range(1, 8)}, {"per_page": 3, "base": "/x/"}),
+    "drafted": ({"a.md": post("A", "2024-01-01", "tags: one"), "b.md": post("B", "2024-01-02", "draft: true", "tags: ONE, two"),
+                 "c.md": post("C", "2024-01-03", "draft: false")}, {"per_page": 2}),
+    "untagged": ({"a.md": post("A", "2024-01-01", "tags: , ,")}, {}),
+    "unicode": ({"a.md": post("A", "2024-01-01", "tags: Überfahrt №1")}, {}),
+    "property": ({"a.md": post("A", "2024-01-01", "tags: constructor, __proto__, toString")}, {}),
+    "exact": ({f"p{n}.md": post(f"P{n}", f"2024-01-0{n}") for n in range(1, 5)}, {"per_page": 2}),
+    "default": ({f"p{n:02}.md": post(f"P{n:02}", f"2024-01-{n:02}", "tags: all") for n in range(1, 26)}, {}),
+    "empty": ({}, {}),
+    "bad draft": ({"x.md": post("X", "2024-01-01", "draft: yes")}, {}),
+    "bad date": ({"x.md": post("X", "2024-13-01", "draft: true")}, {}),
+}
+
+
+class Built(Site):
+    """One of the static sites, which are all built by one child."""
+
+    def __init__(self, place, answer):
+        self.place, self.answer = place, answer
 
 
 @once
-def paged():
-    site = Site({f"p{n:02}.md": post(f"P{n:02}", f"2024-01-{n:02}") for n in range(1, 8)}, per_page=3, base="/x/")
-    site.build()
-    return site
+def static():
+    shared = Site({})
+    for name, (posts, site) in STATIC.items():
+        shared.write(f"{name}/src/site.json", json.dumps({"title": "Site", **site}))
+        put(shared.place, f"{name}/src/posts/.keep", "")
+        for file, text in posts.items():
+            shared.write(f"{name}/src/posts/{file}", text)
+    answers = shared.steps(*({"source": f"{name}/src", "target": f"{name}/out"} for name in STATIC))
+    return {name: Built(shared.place / name, answer) for name, answer in zip(STATIC, answers)}
 
 
-@once
-def drafted():
-    site = Site({"a.md": post("A", "2024-01-01", "tags: one"), "b.md": post("B", "2024-01-02", "draft: true", "tags: ONE, two"),
-                 "c.md": post("C", "2024-01-03", "draft: false")}, per_page=2)
-    site.build()
-    return site
+def site_of(name):
+    return lambda: static()[name]
+
+
+tagged, paged, drafted = site_of("tagged"), site_of("paged"), site_of("drafted")
 
 
 @check("tag pages list their posts, newest first")
@@ -120,23 +158,19 @@ def _files():
 
 @check("no tag files without tags")
 def _untagged():
-    site = Site({"a.md": post("A", "2024-01-01", "tags: , ,")})
-    site.build()
-    equal(site.files(), ["feed.json", "index.html", "posts/a/index.html"])
+    equal(static()["untagged"].files(), ["feed.json", "index.html", "posts/a/index.html"])
 
 
 @check("Unicode letters stay in slugs and are encoded in links")
 def _unicode():
-    site = Site({"a.md": post("A", "2024-01-01", "tags: Überfahrt №1")})
-    site.build()
+    site = static()["unicode"]
     expect('href="/tags/%C3%BCberfahrt-1/"' in site.read("posts/a/index.html"), site.read("posts/a/index.html"))
     equal(site.posts("tags/überfahrt-1/index.html"), ["A"])
 
 
 @check("a tag named like an object property is an ordinary tag")
 def _prototype():
-    site = Site({"a.md": post("A", "2024-01-01", "tags: constructor, __proto__, toString")})
-    site.build()
+    site = static()["property"]
     equal([site.posts(f"tags/{slug}/index.html") for slug in ("constructor", "proto", "tostring")], [["A"]] * 3)
 
 
@@ -163,32 +197,29 @@ def _nav():
 
 @check("a full last page is not followed by an empty one")
 def _exact():
-    site = Site({f"p{n}.md": post(f"P{n}", f"2024-01-0{n}") for n in range(1, 5)}, per_page=2)
-    site.build()
-    equal([name for name in site.files() if name.startswith("page/")], ["page/2/index.html"])
+    equal([name for name in static()["exact"].files() if name.startswith("page/")], ["page/2/index.html"])
 
 
 @check("ten posts a page by default, and tag pages are never split")
 def _default():
-    site = Site({f"p{n:02}.md": post(f"P{n:02}", f"2024-01-{n:02}", "tags: all") for n in range(1, 26)})
-    site.build()
+    site = static()["default"]
     equal([len(site.posts(name)) for name in ("index.html", "page/3/index.html", "tags/all/index.html")], [10, 5, 25])
     equal(len(json.loads(site.read("feed.json"))["items"]), 20)
 
 
 @check("one page has no nav, and a site without posts has an index")
 def _single():
-    site = Site({})
-    site.build()
+    site = static()["empty"]
     equal([site.posts("index.html"), site.nav("index.html"), site.files()], [[], None, ["feed.json", "index.html"]])
 
 
 @check("a wrong per_page is refused before anything is written")
 def _per_page():
-    for value in (0, -1, 1.5, "3", None, True, [2]):
-        site = Site({"a.md": post("A", "2024-01-01")}, per_page=value)
-        equal(site.build("build", "src", "out", code=1), "inkpot: site.json: per_page must be a whole number from 1\n")
-        equal(site.files(), [])
+    site = Site({"a.md": post("A", "2024-01-01")})
+    steps = [{"write": {"src/site.json": json.dumps({"title": "S", "per_page": value})}, "source": "src", "target": "out"}
+             for value in (0, -1, 1.5, "3", None, True, [2])]
+    equal(site.steps(*steps), [{"ok": {"refused": "site.json: per_page must be a whole number from 1"}}] * 7)
+    equal(site.files(), [])
 
 
 @check("drafts are left out everywhere")
@@ -202,20 +233,22 @@ def _drafts():
 
 @check("--drafts includes them, wherever it stands")
 def _with_drafts():
-    site = drafted()
+    posts, config = STATIC["drafted"]
+    site = Site(posts, **config)
     for number, words in enumerate((["build", "--drafts", "src"], ["build", "src", "--drafts"])):
         site.build(*words, f"d{number}")
         expect("posts/b/index.html" in site.files(f"d{number}") and "page/2/index.html" in site.files(f"d{number}"))
     site.build("build", "src", "d3", "--drafts")
     expect("tags/two/index.html" in site.files("d3"))
+    site.build("build", "src", "d4")
+    expect("posts/b/index.html" not in site.files("d4"))
 
 
 @check("a wrong draft value is an error, also for a post that would be left out anyway")
 def _draft_value():
-    site = Site({"x.md": post("X", "2024-01-01", "draft: yes")})
-    equal(site.build("build", "src", "out", code=1), "inkpot: posts/x.md: draft must be true or false\n")
-    site = Site({"x.md": post("X", "2024-13-01", "draft: true")})
-    equal(site.build("build", "src", "out", code=1), "inkpot: posts/x.md: date must be YYYY-MM-DD\n")
+    equal([static()["bad draft"].answer, static()["bad date"].answer],
+          [{"ok": {"refused": "posts/x.md: draft must be true or false"}}, {"ok": {"refused": "posts/x.md: date must be YYYY-MM-DD"}}])
+    equal(static()["bad draft"].files() + static()["bad date"].files(), [])
 
 
 @check("the feed has the agreed fields")
@@ -230,10 +263,8 @@ def _feed():
 @check("a rebuild removes what it no longer writes, and empty folders")
 def _stale():
     site = Site(dict(TAGGED), per_page=1)
-    site.build()
-    for name in ("old.md", "mid.md", "new.md"):
-        os.unlink(site.place / "src/posts" / name)
-    site.build()
+    build = {"source": "src", "target": "out"}
+    site.steps(build, {"remove": [f"src/posts/{name}.md" for name in ("old", "mid", "new")], **build})
     equal(site.files(), ["feed.json", "index.html", "posts/none/index.html"])
     equal(sorted(name for name in os.listdir(site.place / "out") if not name.startswith(".")), ["feed.json", "index.html", "posts"])
     equal(os.listdir(site.place / "out/posts"), ["none"])
@@ -243,26 +274,24 @@ def _stale():
 def _foreign():
     site = Site({"a.md": post("A", "2024-01-01"), "b.md": post("B", "2024-01-02")})
     site.write("out/CNAME", "x")
-    site.build()
-    site.write("out/posts/a/photo.jpg", "x")
-    os.unlink(site.place / "src/posts/a.md")
-    site.build()
+    build = {"source": "src", "target": "out"}
+    site.steps(build, {"write": {"out/posts/a/photo.jpg": "x"}, "remove": ["src/posts/a.md"], **build})
     equal(site.files(), ["CNAME", "feed.json", "index.html", "posts/a/photo.jpg", "posts/b/index.html"])
 
 
 @check("a damaged or missing list removes nothing")
 def _damaged():
-    for text in ("{", "null", "3", '{"files": 7}', ""):
-        site = Site({"a.md": post("A", "2024-01-01"), "b.md": post("B", "2024-01-02")})
-        site.build()
-        (site.place / "out/.inkpot-files.json").write_text(text)
-        os.unlink(site.place / "src/posts/a.md")
-        site.build()
-        expect("posts/a/index.html" in site.files(), f"list {text!r} led to a removal")
-    site = Site({"b.md": post("B", "2024-01-02")})
-    site.write("out/posts/a/index.html", "old")
-    site.build()
-    expect("posts/a/index.html" in site.files())
+    site = Site({"a.md": post("A", "2024-01-01"), "b.md": post("B", "2024-01-02")})
+    targets = {}
+    for number, text in enumerate(("{", "null", "3", '{"files": 7}', "", "[[]]", '[null, 3, {"x": 1}, ""]', '["posts/a"]', None)):
+        targets[f"out{number}"] = text
+    site.steps(*({"source": "src", "target": target} for target in targets))
+    for target, text in targets.items():
+        expect((site.place / target / ".inkpot-files.json").is_file(), "no list file")
+        (site.place / target / ".inkpot-files.json").unlink() if text is None else (site.place / target / ".inkpot-files.json").write_text(text)
+    site.steps({"remove": ["src/posts/a.md"]}, *({"source": "src", "target": target} for target in targets))
+    for target, text in targets.items():
+        expect("posts/a/index.html" in site.files(target), f"list {text!r} led to a removal")
 
 
 @check("list entries outside the target, or through links, are ignored")
@@ -276,10 +305,11 @@ def _escape():
     expect(listing.is_file(), "no list file")
     text = listing.read_text()
     expect("posts/a/index.html" in text, "the list does not name its files")
-    for evil in ("../precious.txt", "posts/../../precious.txt", str(site.place / "precious.txt"), "posts/link/index.html"):
-        listing.write_text(text.replace("posts/a/index.html", evil))
-        site.build()
-        expect((site.place / "precious.txt").is_file() and (site.place / "elsewhere/index.html").is_file(), evil)
+    evils = ("../precious.txt", "posts/../../precious.txt", str(site.place / "precious.txt"), "posts/link/index.html")
+    answers = site.steps(*({"write": {"out/.inkpot-files.json": text.replace("posts/a/index.html", evil)}, "source": "src",
+                            "target": "out"} for evil in evils))
+    expect(all("files" in answer.get("ok", {}) for answer in answers), answers)
+    expect((site.place / "precious.txt").is_file() and (site.place / "elsewhere/index.html").is_file(), "removed a foreign file")
 
 
 @check("a failing build leaves the target as it was")
@@ -295,17 +325,15 @@ def _atomic():
 
 @check("wrong usage still ends with 2")
 def _usage():
-    site = tagged()
-    equal([run([NODE, "bin/inkpot.js", *words], site.place).code for words in ([], ["build", "src"], ["build", "a", "b", "c"],
-           ["build", "--drafts", "src"], ["serve", "a", "b"])], [2, 2, 2, 2, 2])
+    site = Site({})
+    equal([run([NODE, "bin/inkpot.js", *words], site.place).code for words in (["build", "a", "b", "c"], ["build", "--drafts", "src"])], [2, 2])
 
 
 @check("build() returns the pages and the feed")
 def _returned():
     site = Site({"a.md": post("A", "2024-01-01", "draft: true")})
-    done = run([NODE, "-e", "const {build} = require('./lib/site'); console.log(JSON.stringify("
-                "[build('src', 'o1').files, build('src', 'o2', {drafts: true}).files]))"], site.place)
-    equal([sorted(files) for files in json.loads(done.text)],
+    answers = site.steps({"source": "src", "target": "o1"}, {"source": "src", "target": "o2", "options": {"drafts": True}})
+    equal([sorted(answer["ok"]["files"]) for answer in answers],
           [["feed.json", "index.html"], ["feed.json", "index.html", "posts/a/index.html"]])
 
 

@@ -16,6 +16,7 @@ DIR/logs/verifier.
 import json
 import os
 import resource
+import select
 import selectors
 import shutil
 import signal
@@ -66,6 +67,52 @@ console.log = console.info = console.error;
 })();
 """
 
+# pytest is imported once, as root and before any workspace code exists in the process; every run is a fork that
+# first becomes the child user. The forks hold no pipe of this process and none of the checks' values.
+PYTEST_FORKER = """
+import importlib, json, os, resource, sys, tempfile, traceback
+import pytest
+from _pytest.config import default_plugins
+for name in default_plugins:
+    importlib.import_module("_pytest." + name)
+def child(order, output):
+    os.setsid()
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.closerange(3, 1024)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 20, 64 << 20))
+    os.umask(0)
+    os.setgroups([])
+    os.setgid(order["uid"])
+    os.setuid(order["uid"])
+    os.environ.clear()
+    os.environ.update(order["env"])
+    tempfile.tempdir = None
+    os.chdir(order["cwd"])
+    sys.path.insert(0, order["cwd"])
+    sys.argv = ["pytest"]
+    return int(pytest.main(order["args"]))
+for line in sys.stdin:
+    order = json.loads(line)
+    with tempfile.TemporaryFile() as output:
+        pid = os.fork()
+        if pid == 0:
+            code = 70
+            try:
+                code = child(order, output.fileno())
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+        status = os.waitpid(pid, 0)[1]
+        output.seek(max(0, output.seek(0, 2) - 8000))
+        text = output.read().decode("utf-8", "replace")
+    print(json.dumps([os.waitstatus_to_exitcode(status), text]), flush=True)
+"""
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -89,7 +136,7 @@ class CheckFailed(Exception):
 
 
 _checks = []
-_settings = {"workspace": Path("/workspace"), "logs": Path("/logs/verifier"), "scratch": None, "end": 0.0}
+_settings = {"workspace": Path("/workspace"), "logs": Path("/logs/verifier"), "scratch": None, "end": 0.0, "forker": None}
 
 
 def check(name):
@@ -336,16 +383,32 @@ def ask_node(code, requests, cwd, timeout=20.0):
 
 
 def pytest_run(cwd, targets, timeout=40.0):
-    """pytest without any configuration or conftest of the workspace; returns (exit code, passed, output)."""
-    done = run([PYTHON, "-I", "-B", "-c",
-                "import sys, os; sys.path.insert(0, os.getcwd()); import pytest; sys.exit(pytest.main(sys.argv[1:]))",
-                "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--noconftest", "--rootdir", str(cwd),
-                "--color=no", *targets], cwd, timeout=timeout)
+    """pytest without any configuration or conftest of the workspace; returns (exit code, passed, output).
+
+    The exit code is -9 after a timeout and 70 if pytest itself was left by an exception.
+    """
+    _identity()
+    if _settings["forker"] is None:
+        _settings["forker"] = subprocess.Popen([PYTHON, "-I", "-B", "-c", PYTEST_FORKER], stdin=subprocess.PIPE,
+                                               stdout=subprocess.PIPE, env=environment(_settings["scratch"]), cwd="/")
+    forker = _settings["forker"]
+    args = ["-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--noconftest", "--rootdir", str(cwd), "--color=no",
+            "--assert=plain", "--tb=short", *targets]
+    order = {"cwd": str(cwd), "uid": CHILD_UID, "env": environment(cwd), "args": args}
+    end = min(time.monotonic() + timeout, _settings["end"])
+    if end <= time.monotonic():
+        raise CheckFailed("the time budget of the verifier is used up")
+    forker.stdin.write(json.dumps(order).encode() + b"\n")
+    forker.stdin.flush()
+    if not select.select([forker.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
+        sweep()
+    code, text = json.loads(forker.stdout.readline())
+    sweep()
     passed = 0
-    for word, following in zip(done.text.split(), done.text.split()[1:]):
+    for word, following in zip(text.split(), text.split()[1:]):
         if following.rstrip(",") == "passed" and word.isdigit():
             passed = int(word)
-    return (-1 if done.timed_out else done.code), passed, done.text
+    return code, passed, text
 
 
 def node_test_run(cwd, targets, timeout=40.0):
@@ -425,6 +488,9 @@ def main(argv):
             ok, why = False, f"{type(error).__name__}: {error}"
         results.append((name, ok))
         print(f"{'ok' if ok else 'not ok'}  {name}{': ' + why if why else ''}", flush=True)
+    if _settings["forker"] is not None:
+        _settings["forker"].kill()
+        _settings["forker"].wait()
     _verdict(results)
     if argv:
         shutil.rmtree(_settings["scratch"], ignore_errors=True)
