@@ -179,7 +179,7 @@ class LocalEngine:
                 if isinstance(message, _WorkerDone):
                     alive -= 1
                     if message.error is not None:
-                        raise message.error
+                        self._fail(message.error, dispatcher)
                 elif isinstance(message, _Interrupted):
                     self._on_interrupt(dispatcher, owner_id)
                 elif isinstance(message, _Tick):
@@ -191,10 +191,13 @@ class LocalEngine:
             except KeyboardInterrupt:
                 self.interrupt()
             except Exception as error:
-                # Paid attempts are running: let them end, start nothing new, then report the first failure.
                 _logger.debug("draining after a failure", exc_info=True)
-                self._failure = self._failure or error
-                dispatcher.stop()
+                self._fail(error, dispatcher)
+
+    def _fail(self, error: BaseException, dispatcher: Dispatcher) -> None:
+        """Paid attempts are running: let them end, start nothing new, then raise the first failure."""
+        self._failure = self._failure or error
+        dispatcher.stop()
 
     def _on_progress(self, event: Progress) -> None:
         self._emit(event)
@@ -234,7 +237,8 @@ class LocalEngine:
         try:
             while (held := dispatcher.next_claim()) is not None:
                 self._one(held, dispatcher)
-        except Exception as failure:
+        except BaseException as failure:
+            # Whatever ended this thread must reach the thread that waits for it.
             _logger.debug("worker ended by an error", exc_info=True)
             error = failure
         self._inbox.put(_WorkerDone(error))

@@ -92,6 +92,7 @@ def test_a_try_is_shown_with_every_attempt(ledger: Ledger, owner_id: str, end: M
         held = claim(ledger, screening, owner_id, lease_ms=1000)
         assert held is not None
         end_attempt(ledger, held, end(reason, digest=reason[0] * 64), back_off_ms=0)
+    assert held is not None
     view = queries.show_try(ledger, held.slot_id)
     assert view.row["outcome"] == "failed"
     assert [attempt.manifest_digest for attempt in view.attempts] == ["s" * 64, "t" * 64]
