@@ -155,8 +155,13 @@ def run_agent_phase(
     name: str,
     cancelled: Callable[[], bool],
     entered: Callable[[], None],
+    finished: Callable[[], None],
 ) -> AgentPhase:
-    """Prepare, run and end the agent; engine failures become facts. `entered` is called when it starts."""
+    """Prepare, run and end the agent; engine failures become facts.
+
+    `entered` is called when the agent gets control, `finished` when its command has ended by itself and
+    its container is about to be killed.
+    """
     phase = AgentPhase()
     try:
         launch = _prepare(station, order, name, phase)
@@ -164,6 +169,8 @@ def run_agent_phase(
         phase.facts["agent_started"] = True
         if launch.argv is not None:
             _run_agent(station, order, launch, phase, cancelled)
+        if not phase.cancelled and not phase.over():
+            finished()
         _end_sandbox(phase)
     except ImageMissingError:
         phase.facts["image_missing"] = True

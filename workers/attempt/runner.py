@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -34,7 +35,7 @@ from workers.capture.carry import Carry, collect
 from workers.capture.originals import Originals
 from workers.capture.source import Source, source_of
 from workers.errors import ArchiveFormError, CarryOverflowError, ContainerGoneError, EngineCallError
-from workers.grading.grade import Graded, GradeInput, grade, start_grader
+from workers.grading.grade import Graded, GradeInput, Started, grade, start_grader
 from workers.grading.verdict import PassRule
 from workers.sandbox.container import Container
 from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body
@@ -135,6 +136,7 @@ class _Attempt:
         self.facts: dict[str, Any] = {"grader_proven": order.grader_proven}
         self.agent = AgentPhase()
         self.source: Source | None = None
+        self.first: Future[Started] | None = None
         self.carry: Carry | None = None
         self.graded: Graded | None = None
         self.gradings: list[str | None] = []
@@ -192,6 +194,7 @@ class _Attempt:
             f"assize-{order.attempt_id}-agent",
             self.control.cancelled,
             lambda: self._enter(Phase.AGENT),
+            self._start_first_grader,
         )
         self.facts.update(self.agent.facts)
         if self.agent.cancelled or not self.facts.get("agent_started"):
@@ -204,16 +207,16 @@ class _Attempt:
         else:
             self._collect_and_grade()
 
-    def _collect_and_grade(self) -> None:
-        """The verifier comes up while the dead agent's files are read; it holds none of them yet."""
-        first = None
+    def _start_first_grader(self) -> None:
+        """The verifier's container comes up, empty, while the agent's is killed and its files are read."""
         if self.order.grading == "fresh":
-            first = self.station.pool.submit(start_grader, self.station, self._grade_input(1))
+            self.first = self.station.pool.submit(start_grader, self.station, self._grade_input(1))
+
+    def _collect_and_grade(self) -> None:
         self._collect()
         if self.carry is None:
-            if first is not None and first.exception() is None:
-                self.station.dispose(first.result().container)
             return
+        first, self.first = self.first, None
         carry = self.carry
         if self.order.grading == "in_place":
             carry = replace(carry, tar=b"", tar_body_bytes=0, deleted=[])
@@ -279,7 +282,9 @@ class _Attempt:
             self.facts.update(engine_error=graded.engine_error, engine_error_phase="grade")
 
     def _dispose(self) -> None:
-        station, snapshot = self.station, self.snapshot
+        station, snapshot, unused = self.station, self.snapshot, self.first
+        if unused is not None and unused.exception() is None:
+            station.dispose(unused.result().container)
         if self.agent.container is not None:
             station.dispose(self.agent.container)
         if snapshot is not None:

@@ -76,28 +76,24 @@ class Container:
         None means that the container no longer exists. A container that died before is left as it is.
         """
         try:
-            state = self.inspect()["State"]
+            self._send_kill()
+            state: Mapping[str, Any] = self.inspect()["State"]
             if state["Running"]:
-                self._stop(paused=bool(state["Paused"]))
+                with translated("wait"):
+                    self._engine.api.wait(self.id, timeout=_STOP_WAIT_S, condition="not-running")
                 state = self.inspect()["State"]
         except ContainerGoneError:
             return None
-        final: Mapping[str, Any] = state
-        return final
+        return state
 
-    def _stop(self, *, paused: bool) -> None:
-        if paused:
-            with translated("unpause"):
-                self._engine.api.unpause(self.id)
+    def _send_kill(self) -> None:
         try:
             with translated("kill"):
                 self._engine.api.kill(self.id)
             self._our_kills += 1
         except EngineCallError as error:
-            if error.status != 409:  # 409: it ended in between, by another hand
+            if error.status != 409:  # 409: it had ended before, by another hand
                 raise
-        with translated("wait"):
-            self._engine.api.wait(self.id, timeout=_STOP_WAIT_S, condition="not-running")
 
     def death(self, state: Mapping[str, Any] | None) -> Death | None:
         """How it ended if not by us: None after our own kill of a container nobody else touched."""
