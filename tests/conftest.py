@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from orchestrator.attempts import AttemptOrder, Caps
 from orchestrator.ids import new_id
 from scoring.vocabulary import Phase
-from workers.attempt.runner import AttemptRunner
-from workers.sandbox.client import Engine
+
+if TYPE_CHECKING:  # unit tests need no Docker SDK
+    from workers.attempt.runner import AttemptRunner
+    from workers.sandbox.client import Engine
 
 HOME_ID = "pytest-integration"
 MIB = 1 << 20
@@ -38,6 +40,8 @@ class Control:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
     """The engine that `make setup` ensured; these tests fail, never skip, without one."""
+    from workers.sandbox.client import Engine
+
     found = Engine()
     yield found
     found.close()
@@ -50,6 +54,9 @@ def base_image(engine: Engine) -> str:
 
 @pytest.fixture(scope="session")
 def runner() -> Iterator[AttemptRunner]:
+    from workers.attempt.runner import AttemptRunner
+    from workers.sandbox.client import Engine
+
     made = AttemptRunner()
     yield made
     assert made.close() == []
