@@ -9,8 +9,8 @@ from orchestrator.certificates.errors import REASONS, Finding
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import Check, EvidenceTally, ScreeningResult, TryResult, Verdict
 
-TRY_SCHEMA: Final = "assize/verify-try/1"
-SCREENING_SCHEMA: Final = "assize/verify-screening/1"
+TRY_SCHEMA: Final = "assize.verify-try/1"
+SCREENING_SCHEMA: Final = "assize.verify-screening/1"
 LIMITS: Final = "proves who certified and that nothing changed; not that the grader or the pack is right"
 _NUSD: Final = 10**9
 _SHOWN: Final = 20

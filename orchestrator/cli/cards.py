@@ -8,7 +8,7 @@ from orchestrator.screenings.scorecard import Scored
 from scoring.card_data import as_data, status_text
 from scoring.pack_card import PackScoreCard
 
-_WIDTH = 24
+_WIDTH = 25
 
 
 def _row(name: str, text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import click
 
-from orchestrator.cli.output import duration, emit_line
+from orchestrator.cli.output import cell, duration, emit_line
 from orchestrator.engine.base import (
     Cancelling,
     Closed,
@@ -98,7 +98,7 @@ class PlainDisplay:
             self._done += 1
             line = f"[{self._done}/{self._total}] {line}"
         if line is not None:
-            click.echo(line, err=True)
+            click.echo(cell(line), err=True)
 
 
 class JsonlDisplay:
@@ -141,7 +141,7 @@ class LiveDisplay:
                 self._passed[event.claim.screening_id] += 1
         line = sentence(event, self._names)
         if line is not None:
-            self._live.console.print(line, highlight=False, markup=False)
+            self._live.console.print(cell(line), highlight=False, markup=False)
         self._live.update(self.render())
 
     def render(self) -> Any:

@@ -13,6 +13,7 @@ import click
 from orchestrator.cli.output import safe
 from orchestrator.errors import AssizeError, HostError
 
+MAX_LINES: Final = 20
 _ENGINE_LIBRARIES: Final = frozenset({"docker", "requests", "urllib3"})
 _HOUSES: Final = frozenset({"sandbox_images", "scoring", "workers"})
 
@@ -103,7 +104,12 @@ def _of_system(error: OSError) -> FileSystemError:
 def report(error: Exception, *, debug: bool) -> int:
     """Print what happened and what to do next on standard error; returns the exit code."""
     known = expected(error)
-    click.echo(safe(f"error: {known.message} [{known.code}]"), err=True)
+    lines = f"error: {known.message} [{known.code}]".splitlines()
+    if len(lines) > MAX_LINES and not debug:
+        more = f"  and {len(lines) - MAX_LINES} more (all with `assize --debug ...`) [{known.code}]"
+        lines = [*lines[:MAX_LINES], more]
+    for line in lines:
+        click.echo(safe(line), err=True)
     if known.hint:
         click.echo(safe(f"  next: {known.hint}"), err=True)
     if debug:

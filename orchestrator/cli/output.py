@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -18,6 +21,7 @@ from orchestrator.home import Home
 DASH: Final = "—"
 _UNSAFE: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
 _KEPT: Final = "\n\t"
+HOME_VARIABLE: Final = "ASSIZE_HOME"
 _NUSD: Final = 10**9
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -41,8 +45,12 @@ def home_of(context: click.Context) -> Home:
 
 def call_of(context: click.Context) -> str:
     """How this program was called, for commands that are printed to be pasted."""
-    home = (context.find_root().obj or {}).get("home")
-    return f"assize --home {shlex.quote(str(home))}" if home else "assize"
+    program = "assize"
+    if shutil.which(program) is None and Path(sys.argv[0]).name == program:
+        program = shlex.quote(sys.argv[0])
+    # A home from the environment is named too: the line may be pasted into another shell.
+    home = (context.find_root().obj or {}).get("home") or os.environ.get(HOME_VARIABLE)
+    return f"{program} --home {shlex.quote(str(home))}" if home else program
 
 
 def say(line: str) -> None:
@@ -90,16 +98,19 @@ def cell(text: str) -> str:
     return text if text.isprintable() else _escaped(text, "")
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, header: bool = True) -> None:
+def table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], *, header: bool = True) -> list[str]:
     """Left-aligned columns, two spaces apart; the last one is not padded."""
     shown = [list(map(cell, row)) for row in rows]
     lines = [list(headers), *shown] if header else shown
-    if not lines:
-        return
-    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
-    for line in lines:
-        cells = [text.ljust(width) for text, width in zip(line, widths, strict=True)]
-        click.echo("  ".join(cells).rstrip())
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))] if lines else []
+    padded = ([text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines)
+    return ["  ".join(line).rstrip() for line in padded]
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, header: bool = True) -> None:
+    """Print `table_lines`."""
+    for line in table_lines(headers, rows, header=header):
+        click.echo(line)
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.output import emit, home_of, json_option, say, table
+from orchestrator.cli import completion, exits
+from orchestrator.cli.output import cell, emit, home_of, json_option, say, table
 from orchestrator.packs import catalog
 from orchestrator.packs.admission import AdmissionReport
 from orchestrator.screenings.gate import check_pack
@@ -16,8 +17,12 @@ from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.launch import chosen_tasks
 
 
-@click.command("check", short_help="Run the admission gate: oracle 3 of 3, nop fails, grading stable.")
-@click.argument("pack")
+@click.command(
+    "check",
+    short_help="Run the admission gate: oracle 3 of 3, nop fails, grading stable.",
+    epilog="Next: assize screen PACK --agent AGENT.",
+)
+@click.argument("pack", shell_complete=completion.packs)
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeat for more.")
 @click.option(
     "--parallel", type=click.IntRange(1, 256), help="Attempts at once. [default: cores of this host]"
@@ -60,7 +65,7 @@ def command(
         emit("assize.packs-check/1", {"pack": found.label, **_data(report)})
     else:
         _show(found.label, report)
-    context.exit(0 if report.admitted else 1)
+    context.exit(exits.DONE if report.admitted else exits.REFUSED)
 
 
 def _data(report: AdmissionReport) -> dict[str, Any]:
@@ -81,5 +86,5 @@ def _show(label: str, report: AdmissionReport) -> None:
     table(("task", "verdict", "oracle", "nop fails", "grading stable"), rows)
     for task in report.tasks:
         for reason in task.reasons:
-            click.echo(f"{task.task_id}: {reason}")
+            click.echo(cell(f"{task.task_id}: {reason}"))
     click.echo(f"{label}: {'admitted' if report.admitted else 'REFUSED'}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 import click
 
 from orchestrator.agents import registry
+from orchestrator.cli import completion, exits
 from orchestrator.cli.cards import card_data, card_lines
 from orchestrator.cli.display import display_for
-from orchestrator.cli.output import emit, home_of, json_option, say
+from orchestrator.cli.output import call_of, cell, emit, home_of, json_option, say
 from orchestrator.engine.signals import interrupts
 from orchestrator.errors import UsageError
 from orchestrator.home import Home
@@ -24,8 +26,7 @@ from orchestrator.screenings.opening import Sponsors
 from orchestrator.screenings.scorecard import score_screening
 
 SCHEMA: Final = "assize.screen/1"
-EXIT_NOT_IN_FULL: Final = 3
-EXIT_INTERRUPTED: Final = 130
+PLAN_SCHEMA: Final = "assize.screen-plan/1"
 
 
 @click.command(
@@ -33,13 +34,14 @@ EXIT_INTERRUPTED: Final = 130
     epilog="Next: assize score SCREENING, assize tries SCREENING, assize verify FILE.",
     short_help="Screen agents on a pack; the same command resumes.",
 )
-@click.argument("pack")
+@click.argument("pack", shell_complete=completion.packs)
 @click.option(
     "--agent",
     "agents",
     multiple=True,
     required=True,
     metavar="AGENT",
+    shell_complete=completion.agents,
     help="Agent name, name@version, digest prefix or TOML file; repeat for more.",
 )
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeat for more.")
@@ -71,8 +73,8 @@ def command(context: click.Context, /, **options: Any) -> None:
     conditions = _conditions(pack, options)
     revisions = [registry.resolve(home, name) for name in dict.fromkeys(options["agents"])]
     if options["dry_run"]:
-        _show_plan(pack, [one.revision.label for one in revisions], conditions, as_json=options["as_json"])
-        return
+        labels = [one.revision.label for one in revisions]
+        context.exit(_show_plan(pack, labels, conditions, as_json=options["as_json"]))
     sponsors = Sponsors(options["requested_by"], options["funded_by"], options["operated_by"])
     installation = Installation.open(home)
     try:
@@ -80,7 +82,7 @@ def command(context: click.Context, /, **options: Any) -> None:
             installation, pack, revisions, conditions, sponsors, again=options["again"], say=_say_step
         )
         outcome = _run(installation, launches, options)
-        code = _finish(installation, launches, outcome, options)
+        code = _finish(installation, launches, outcome, options, call_of(context))
     finally:
         installation.close()
     context.exit(code)
@@ -107,8 +109,6 @@ def _conditions(pack: Pack, options: dict[str, Any]) -> ScreeningConditions:
 
 
 def _parallel(options: dict[str, Any]) -> int:
-    import os
-
     return options["parallel"] or max(1, os.cpu_count() or 1)
 
 
@@ -142,14 +142,14 @@ def _closed(installation: Installation, launches: list[Launch]) -> Outcome:
 
 
 def _finish(
-    installation: Installation, launches: list[Launch], outcome: Outcome, options: dict[str, Any]
+    installation: Installation, launches: list[Launch], outcome: Outcome, options: dict[str, Any], call: str
 ) -> int:
     for warning in outcome.warnings:
         say(f"warning: {warning}")
     if outcome.result.interrupted:
         if options["as_json"]:
             emit(SCHEMA, {"interrupted": True, "screenings": _states(installation, launches)})
-        return EXIT_INTERRUPTED
+        return exits.INTERRUPTED
     scored = {one.screening_id: score_screening(installation, one.screening_id) for one in launches}
     bundles = {one.screening_id: str(one.certifier.folder / "screening.zip") for one in launches}
     if options["as_json"]:
@@ -159,13 +159,13 @@ def _finish(
         for one in launches:
             click.echo()
             for line in card_lines(scored[one.screening_id], one.bench.agent.revision.version):
-                click.echo(line)
+                click.echo(cell(line))
         click.echo()
-        _show_places(installation.home, launches, bundles)
+        _show_places(installation.home, launches, bundles, call)
     counted_in_full = all(
         not one.card.labels.partial_screen and one.handover.result.exit_code == 0 for one in scored.values()
     )
-    return 0 if counted_in_full else EXIT_NOT_IN_FULL
+    return exits.DONE if counted_in_full else exits.NOT_IN_FULL
 
 
 def _states(installation: Installation, launches: list[Launch]) -> list[dict[str, Any]]:
@@ -180,17 +180,18 @@ def _states(installation: Installation, launches: list[Launch]) -> list[dict[str
     ]
 
 
-def _show_places(home: Home, launches: list[Launch], bundles: dict[str, str]) -> None:
+def _show_places(home: Home, launches: list[Launch], bundles: dict[str, str], call: str) -> None:
     click.echo(f"evidence      {home.evidence}")
     click.echo(f"trust root    {home.trust_root}")
     for one in launches:
         click.echo(f"certificates  {one.certifier.folder}   ({one.bench.agent.revision.label})")
     click.echo("check them:")
     for path in bundles.values():
-        click.echo(f"  assize --home {home.root} verify {path}")
+        click.echo(f"  {call} verify {path}")
 
 
-def _show_plan(pack: Pack, agents: list[str], conditions: ScreeningConditions, *, as_json: bool) -> None:
+def _show_plan(pack: Pack, agents: list[str], conditions: ScreeningConditions, *, as_json: bool) -> int:
+    """The plan of --dry-run; 1 when a task is refused, so that nothing of it could run."""
     tasks = chosen_tasks(pack, conditions.tasks or ())
     refused = {
         task.id: [refusal.message for refusal in pack.refusals(task)] for task in tasks if pack.refusals(task)
@@ -206,13 +207,12 @@ def _show_plan(pack: Pack, agents: list[str], conditions: ScreeningConditions, *
         "deviations": {task.id: [str(one.message) for one in pack.deviations(task)] for task in tasks},
     }
     if as_json:
-        emit("assize.screen-plan/1", data)
-        return
-    click.echo(f"{pack.label}  {pack.digest}")
-    click.echo(
-        f"{len(tasks)} tasks x {conditions.tries} tries x {len(agents)} agents = {data['tries']} tries"
-    )
-    for task in tasks:
-        click.echo(
-            f"  {task.id}" + (f"   refused: {'; '.join(refused[task.id])}" if task.id in refused else "")
-        )
+        emit(PLAN_SCHEMA, data)
+    else:
+        click.echo(f"{pack.label}  {pack.digest}")
+        count = f"{len(tasks)} tasks x {conditions.tries} tries x {len(agents)} agents"
+        click.echo(f"{count} = {data['tries']} tries")
+        for task in tasks:
+            why = f"   refused: {'; '.join(refused[task.id])}" if task.id in refused else ""
+            click.echo(cell(f"  {task.id}{why}"))
+    return exits.REFUSED if refused else exits.DONE

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from orchestrator.cli import completion
 from orchestrator.cli.listing import Column, Style, listing_options, show_list, style_of
 from orchestrator.cli.output import call_of, dollars, emit, when
 from orchestrator.cli.reading import Reading, reading
@@ -53,7 +54,7 @@ COLUMNS: Final = (
     short_help="Where screenings stand.",
     epilog="Next: assize tries SCREENING, assize score SCREENING.",
 )
-@click.argument("screening", required=False)
+@click.argument("screening", required=False, shell_complete=completion.screenings)
 @click.option("--watch", "follow", is_flag=True, help="Show it again whenever it changes, until closed.")
 @click.option(
     "--interval",

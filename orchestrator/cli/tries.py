@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from orchestrator.cli import completion
 from orchestrator.cli.ledger_listing import Filter, listed_tries, task_ids
 from orchestrator.cli.listing import Column, listing_options, show_list, style_of
 from orchestrator.cli.output import call_of, duration, when
@@ -45,7 +46,7 @@ COLUMNS: Final = (
     short_help="The tries of a screening.",
     epilog="Next: assize try TRY. Reward, wall time and phase are those of the newest attempt.",
 )
-@click.argument("screening")
+@click.argument("screening", shell_complete=completion.screenings)
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeat for more.")
 @click.option("--state", type=click.Choice([one.value for one in SlotState]), help="Only this state.")
 @click.option("--outcome", type=click.Choice([one.value for one in Outcome]), help="Only this outcome.")

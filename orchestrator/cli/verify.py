@@ -18,7 +18,11 @@ from orchestrator.evidence.store import EvidenceStore
 _HEAD = 4
 
 
-@click.command("verify", short_help="Verify certificates offline.")
+@click.command(
+    "verify",
+    short_help="Verify certificates offline.",
+    epilog="Next: assize score SCREENING, assize try TRY.",
+)
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option(
     "--trust-root",

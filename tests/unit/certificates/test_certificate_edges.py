@@ -141,7 +141,7 @@ def test_report_data_is_plain_json(world: Any) -> None:
     whole = verify_screening_bundle(shot.pack(), world.trust, store=world.store)
     one = verify_try_bundle(shot.tries()[1], world.trust)
     data = json.loads(json.dumps(screening_data(whole, world.trust)))
-    assert data["schema"] == "assize/verify-screening/1"
+    assert data["schema"] == "assize.verify-screening/1"
     assert data["accounting"] == {
         "planned": 9,
         "passed": 6,
