@@ -1,0 +1,5 @@
+"""A small shared notebook."""
+
+from notes.app import create_app
+
+__all__ = ["create_app"]
