@@ -107,17 +107,8 @@ def add_certificate(
             "at_ms": now,
         }
         connection.execute(sa.insert(Certificate), row)
-        event = event_row(
-            now,
-            screening_id,
-            "certified",
-            who,
-            slot_id=slot_id,
-            attempt_id=attempt_id,
-            reason=kind,
-            data={"digest": digest},
-        )
-        connection.execute(INSERT_EVENT, event)
+        event = event_row(now, screening_id, "certified", who, slot_id=slot_id, attempt_id=attempt_id)
+        connection.execute(INSERT_EVENT, {**event, "reason": kind, "data": {"digest": digest}})
         return True
 
 

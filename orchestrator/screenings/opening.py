@@ -54,17 +54,6 @@ def opening_statement(
 ) -> Statement:
     """Everything that is promised before the first try starts; tasks left out are planned 0 times."""
     pack, conditions, revision = bench.pack, bench.conditions, bench.agent.revision
-    chosen = None if conditions.tasks is None else set(conditions.tasks)
-    plan = [
-        PlannedTask(
-            task_id=task.id,
-            digest=Sha256(sha256=task.record_digest),
-            tries=conditions.tries if chosen is None or task.id in chosen else 0,
-            answer_key_withheld=False,
-            caps=Caps(**vars(bench.caps(task))),
-        )
-        for task in pack.tasks
-    ]
     rule = pack.manifest.pass_rule
     return issue.opening(
         statement_id=statement_id,
@@ -76,7 +65,7 @@ def opening_statement(
             digest=Sha256(sha256=pack.digest),
             declared_tries=pack.manifest.tries_per_task,
         ),
-        plan=plan,
+        plan=_plan(bench),
         agent=Agent(
             id=revision.name,
             version=revision.version,
@@ -106,3 +95,18 @@ def opening_statement(
         ),
         opened_unix_ms=opened_unix_ms,
     )
+
+
+def _plan(bench: Bench) -> list[PlannedTask]:
+    conditions = bench.conditions
+    chosen = None if conditions.tasks is None else set(conditions.tasks)
+    return [
+        PlannedTask(
+            task_id=task.id,
+            digest=Sha256(sha256=task.record_digest),
+            tries=conditions.tries if chosen is None or task.id in chosen else 0,
+            answer_key_withheld=False,
+            caps=Caps(**vars(bench.caps(task))),
+        )
+        for task in bench.pack.tasks
+    ]

@@ -208,6 +208,10 @@ def _attempt() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_attempt")),
         sa.UniqueConstraint("slot_id", "token", name=op.f("uq_attempt_slot_id_token")),
     )
+    _attempt_indexes()
+
+
+def _attempt_indexes() -> None:
     op.create_index(
         "ix_attempt_live_owner",
         "attempt",
