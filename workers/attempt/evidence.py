@@ -63,7 +63,7 @@ def add_agent(builder: ManifestBuilder, phase: AgentPhase) -> None:
 
 def add_carry(builder: ManifestBuilder, carry: Carry, originals: Mapping[str, bytes]) -> None:
     """The carried archive, the list of all changes, and a readable diff."""
-    builder.add_bytes("workspace/carried.tar", Role.ARTIFACTS, carry.tar)
+    builder.add_file("workspace/carried.tar", Role.ARTIFACTS, carry.tar)
     changes = {
         "changes": [[_KIND.get(kind, str(kind)), shown(path)] for kind, path in carry.changes[:10_000]],
         "changesTotal": len(carry.changes),
@@ -72,7 +72,8 @@ def add_carry(builder: ManifestBuilder, carry: Carry, originals: Mapping[str, by
         "missing": list(carry.missing),
     }
     builder.add_bytes("workspace/changes.json", Role.CHANGES, canonical.encode(changes))
-    builder.add_bytes("workspace/diff.patch", Role.DIFF, unified(originals, carry.files, carry.deleted))
+    diff = unified(originals, carry.files, carry.deleted, carry.digests)
+    builder.add_bytes("workspace/diff.patch", Role.DIFF, diff)
 
 
 def add_grade(builder: ManifestBuilder, order: AttemptOrder, graded: Graded) -> None:

@@ -8,9 +8,11 @@ no database and no memory of other attempts; it is safe to call from many thread
 from __future__ import annotations
 
 import platform
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -34,7 +36,13 @@ from workers.attempt.phases import AgentPhase, run_agent_phase
 from workers.capture.carry import Carry, collect
 from workers.capture.originals import Originals
 from workers.capture.source import Source, source_of
-from workers.errors import ArchiveFormError, CarryOverflowError, ContainerGoneError, EngineCallError
+from workers.errors import (
+    ArchiveFormError,
+    CarryOverflowError,
+    ContainerGoneError,
+    EngineCallError,
+    PathRefusedError,
+)
 from workers.grading.grade import Graded, GradeInput, Started, grade, start_grader
 from workers.grading.verdict import PassRule
 from workers.sandbox.container import Container
@@ -141,8 +149,16 @@ class _Attempt:
         self.graded: Graded | None = None
         self.gradings: list[str | None] = []
         self.snapshot: str | None = None
+        self.spool = EvidenceStore(order.evidence_root).root / "tmp" / f"carry-{secrets.token_hex(16)}"
 
     def run(self) -> AttemptReport:
+        try:
+            return self._run()
+        finally:
+            with suppress(OSError):  # never made, or the store is gone
+                self.spool.unlink()
+
+    def _run(self) -> AttemptReport:
         started_unix_ms, started = time.time_ns() // 1_000_000, time.monotonic()
         self._enter(Phase.PREPARE)
         builder = self._open_evidence()
@@ -219,7 +235,7 @@ class _Attempt:
         first, self.first = self.first, None
         carry = self.carry
         if self.order.grading == "in_place":
-            carry = replace(carry, tar=b"", tar_body_bytes=0, deleted=[])
+            carry = replace(carry, tar_body_bytes=0, deleted=[])
         for number in range(1, self.order.gradings + 1):
             task = self._grade_input(number)
             begin = partial(start_grader, self.station, task) if number > 1 or first is None else first.result
@@ -233,7 +249,12 @@ class _Attempt:
         container, order = self.agent.container, self.order
         if container is None:
             return
-        self.source = source_of(container, partial(self.runner.originals.of, order.agent_image))
+        originals = self.runner.originals
+        self.source = source_of(
+            container,
+            partial(originals.of, order.agent_image),
+            partial(originals.was_folder, order.agent_image),
+        )
         try:
             self.carry = collect(
                 self.source,
@@ -243,11 +264,14 @@ class _Attempt:
                 image_config=self.station.engine.image_config(order.agent_image),
                 owner=Owner(0, 0),
                 cap_bytes=order.caps.artifact_bytes,
+                spool=self.spool,
             )
             if order.grading == "in_place" and not self.agent.over():
                 self.snapshot = container.commit("assize-snapshot", order.labels)
-        except CarryOverflowError:
+        except (CarryOverflowError, PathRefusedError):
             self.facts["artifact_overflow"] = True
+        except OSError as error:  # the spool: our own disk
+            self.facts["evidence_error"] = type(error).__name__
         except ContainerGoneError:
             self.facts["engine_error"], self.facts["engine_error_phase"] = "ContainerGone", "grade"
         except (ArchiveFormError, EngineCallError) as error:

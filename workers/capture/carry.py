@@ -7,142 +7,174 @@ as a list. Everything is decided after the agent's container was killed, so noth
 
 from __future__ import annotations
 
-import io
-import posixpath
-import re
+import hashlib
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from typing import Any, Final
+from pathlib import Path
+from typing import IO, Any, Final, cast
 
-from workers.capture.layer import CHANGED, DELETED, Member
-from workers.capture.members import RESERVED, SYSTEM, Drop, Dropped, MemberFilter, path_form_ok, shown, within
+from workers.capture.changes import Change, carriable, changed_roots, fetch_plan, program_places
+from workers.capture.diff import MAX_FILE_BYTES
+from workers.capture.layer import Member
+from workers.capture.members import Dropped, MemberFilter, shown
 from workers.capture.source import Source
-from workers.errors import ContainerGoneError
+from workers.errors import ArchiveFormError, CarryOverflowError, ContainerGoneError, PathRefusedError
 from workers.sandbox.tars import Owner
 
-MAX_ROOTS: Final = 64
 ARTIFACT_FOLDER: Final = "/logs/artifacts"
-_HOME_CONFIGURATION: Final = re.compile(r"/(root|home/[^/]+)/\.[^/]+(/.*)?")
+MAX_MEMBERS: Final = 50_000
+KEPT_BYTES: Final = 4 << 20
+_HEADER_BYTES: Final = 512
+_MAX_MISSING: Final = 1000
 
 
 @dataclass
 class Carry:
     """What crosses: `tar` (uncompressed, names without the leading slash), deletions, and what was refused.
 
-    `tar_body_bytes` is the length of the members without the end-of-archive blocks.
-
-    `files` maps each carried regular file to its bytes while the whole stays small enough to diff.
+    `tar_body_bytes` is the length of the members without the end-of-archive blocks. `files` holds the bytes
+    of small regular files for the diff, `digests` the SHA-256 of all others.
     """
 
-    tar: bytes
+    tar: Path
     tar_body_bytes: int
     deleted: list[str]
     dropped: list[Dropped]
     files: dict[str, bytes]
     changes: list[tuple[int, str]]
+    digests: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
 
-def program_places(image_config: Mapping[str, Any], workdir: str) -> tuple[str, ...]:
-    """Folders on the image's PATH (and the prefixes of their `bin`) that do not contain the workspace."""
-    path = next((e[5:] for e in image_config.get("Env") or () if e.startswith("PATH=")), "")
-    places = set()
-    for folder in path.split(":"):
-        prefix = posixpath.dirname(folder) if posixpath.basename(folder) == "bin" else folder
-        if prefix not in ("", "/") and not within(workdir, (prefix,)):
-            places.add(prefix)
-    return (*SYSTEM, *sorted(places))
+class _Passing:
+    """Content on its way into the archive, hashed or kept; it must be as long as its header says."""
 
+    def __init__(self, content: IO[bytes], path: str, keep: bool) -> None:
+        self._content = content
+        self._path = path
+        self._digest = None if keep else hashlib.sha256()
+        self.kept = bytearray()
 
-def _carriable(path: str, workdir: str, programs: tuple[str, ...]) -> bool:
-    if within(path, RESERVED) or _HOME_CONFIGURATION.fullmatch(path):
-        return False
-    return within(path, (workdir,)) or not within(path, programs)
-
-
-def changed_roots(
-    changes: Sequence[tuple[int, str]], workdir: str, programs: tuple[str, ...]
-) -> tuple[list[str], list[str], list[Dropped]]:
-    """(paths to fetch, deleted paths, refused): the topmost added paths and the changed leaves.
-
-    With more than `MAX_ROOTS` of them inside the workspace the workspace is fetched as one.
-    """
-    refused: list[Dropped] = []
-    deleted: list[str] = []
-    roots: list[str] = []
-    parents = {posixpath.dirname(path) for _, path in changes}
-    for kind, path in sorted(changes, key=lambda item: item[1].split("/")):
-        if kind == CHANGED and path in parents:
-            continue  # a folder, listed because something below it changed
-        if roots and within(path, (roots[-1],)):
-            continue
-        if not path_form_ok(path):
-            refused.append(Dropped(shown(path), Drop.PATH))
-        elif not _carriable(path, workdir, programs):
-            if not within(path, RESERVED):
-                refused.append(Dropped(shown(path), Drop.PROGRAMS))
-        elif kind == DELETED:
-            deleted.append(path)
+    def read(self, size: int) -> bytes:
+        data = self._content.read(size)
+        if len(data) < size:
+            raise ArchiveFormError(f"{shown(self._path)} is shorter than its header says")
+        if self._digest is None:
+            self.kept += data
         else:
-            roots.append(path)
-    if len(roots) > MAX_ROOTS:
-        outside = [path for path in roots if not within(path, (workdir,))]
-        roots = [workdir, *outside] if len(outside) < len(roots) else roots
-    return roots, deleted, refused[:1000]
+            self._digest.update(data)
+        return data
+
+    def hexdigest(self) -> str | None:
+        return None if self._digest is None else self._digest.hexdigest()
+
+
+def _everything(path: str) -> bool:
+    return True
+
+
+def _excluded(below: str, patterns: Sequence[str]) -> bool:
+    """Whether a pattern names this path, as a whole or by any of its parts, below the fetched one."""
+    parts = [part for part in below.split("/") if part]
+    return any(fnmatch(part, pattern) for pattern in patterns for part in (*parts, "/".join(parts)) if part)
 
 
 class Collector:
-    """Builds one `Carry` out of a stopped container; `cap_bytes` bounds everything read together."""
+    """Writes one archive at `spool`; `cap_bytes` bounds everything that is taken over, together.
 
-    def __init__(self, source: Source, owner: Owner, cap_bytes: int, roots: tuple[str, ...]) -> None:
+    Memory stays small whatever the agent left: content goes through in blocks, only little of it is kept.
+    """
+
+    def __init__(
+        self, source: Source, owner: Owner, cap_bytes: int, roots: frozenset[str], spool: IO[bytes]
+    ) -> None:
         self._source = source
         self._owner = owner
-        self._left = cap_bytes
+        self._cap = self._left = cap_bytes
+        self._members_left = MAX_MEMBERS
         self._filter = MemberFilter(roots)
-        self._buffer = io.BytesIO()
-        self._tar = tarfile.TarFile(fileobj=self._buffer, mode="w", format=tarfile.PAX_FORMAT)
+        self._tar = tarfile.TarFile(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8")
         self._names: set[str] = set()
+        self._kept_left = KEPT_BYTES
         self.files: dict[str, bytes] = {}
+        self.digests: dict[str, str] = {}
         self.missing: list[str] = []
 
-    def fetch(self, path: str, *, exclude: Sequence[str] = (), leaf: bool = False) -> None:
-        """Add `path` with everything below it; `leaf` keeps a folder's own entry only."""
-        members = self._source.members(path, self._left)
-        try:
-            for member in members:
-                if not any(fnmatch(posixpath.basename(member.path), pattern) for pattern in exclude):
-                    self._add(member)
-                if leaf and member.info.isdir():
-                    break
-        except ContainerGoneError:
-            self.missing.append(shown(path))
+    def fetch(
+        self,
+        path: str,
+        *,
+        exclude: Sequence[str] = (),
+        leaf: bool = False,
+        covers: Callable[[str], bool] = _everything,
+        place_ok: Callable[[str], bool] = _everything,
+    ) -> None:
+        """Add `path` with everything below it that `covers` says yes to.
 
-    def _add(self, member: Member) -> None:
+        `leaf` leaves out a folder that was one before: the verifier keeps its own. `place_ok` decides what
+        may cross at all. A path that is not there, or that the engine cannot follow, is noted as missing.
+        """
+        try:
+            with closing(self._source.members(path, self._left)) as members:
+                for member in members:
+                    if leaf and member.info.isdir() and self._source.was_folder(path):
+                        break
+                    if covers(member.path) and not _excluded(member.path[len(path) :], exclude):
+                        self._add(member, place_ok)
+        except (ContainerGoneError, PathRefusedError):
+            if len(self.missing) < _MAX_MISSING:
+                self.missing.append(shown(path))
+
+    def _charge(self, info: tarfile.TarInfo) -> None:
+        """Count a member before its content is read, whether or not it may cross."""
+        self._left -= _HEADER_BYTES + (info.size if info.isreg() else 0)
+        self._members_left -= 1
+        if self._left < 0:
+            raise CarryOverflowError(f"more than {self._cap} bytes")
+        if self._members_left < 0:
+            raise CarryOverflowError(f"more than {MAX_MEMBERS} members")
+
+    def _add(self, member: Member, place_ok: Callable[[str], bool]) -> None:
         path, info = member.path, member.info
-        if path in self._names or not self._filter.admit(path, info):
+        if path in self._names:
+            return
+        self._charge(info)
+        if not self._filter.admit(path, info, place_ok):
             return
         self._names.add(path)
         out = tarfile.TarInfo(path.strip("/"))
         out.type, out.linkname = info.type, info.linkname
-        out.mode = (info.mode & 0o755) | (0o700 if info.isdir() else 0o600)
+        out.mode = (info.mode & 0o1777) | 0o700 if info.isdir() else (info.mode & 0o755) | 0o600
         out.uid, out.gid, out.mtime = self._owner.uid, self._owner.gid, 0
-        if not info.isreg():
-            self._tar.addfile(out)
+        if member.content is None:
+            self._write(out, None)
             return
-        data = member.content.read() if member.content else b""
-        self._left -= len(data)
-        out.type, out.size = tarfile.REGTYPE, len(data)
-        self.files[path] = data
-        self._tar.addfile(out, io.BytesIO(data))
+        out.type, out.size = tarfile.REGTYPE, info.size
+        keep = info.size <= min(MAX_FILE_BYTES, self._kept_left)
+        content = _Passing(member.content, path, keep)
+        self._write(out, cast(IO[bytes], content))
+        digest = content.hexdigest()
+        if digest is None:
+            self._kept_left -= info.size
+            self.files[path] = bytes(content.kept)
+        else:
+            self.digests[path] = digest
 
-    def finish(self, deleted: list[str], refused: list[Dropped], changes: list[tuple[int, str]]) -> Carry:
+    def _write(self, out: tarfile.TarInfo, content: IO[bytes] | None) -> None:
+        self._tar.addfile(out, content)
+        cast(Any, self._tar).members = []  # tarfile would remember every header
+
+    def finish(self, change: Change, changes: list[tuple[int, str]], spool: Path) -> Carry:
         """Close the archive."""
         body_bytes = self._tar.offset
         self._tar.close()
-        dropped = [*refused, *self._filter.dropped]
-        return Carry(self._buffer.getvalue(), body_bytes, deleted, dropped, self.files, changes, self.missing)
+        dropped = [*change.refused, *self._filter.dropped]
+        return Carry(
+            spool, body_bytes, change.deleted, dropped, self.files, changes, self.digests, self.missing
+        )
 
 
 def collect(
@@ -154,29 +186,37 @@ def collect(
     image_config: Mapping[str, Any],
     owner: Owner,
     cap_bytes: int,
+    spool: Path,
 ) -> Carry:
-    """Collect from a stopped container; raises `CarryOverflowError` beyond the cap."""
+    """Collect from a stopped container into `spool`.
+
+    Raises `CarryOverflowError` beyond the cap, `ArchiveFormError` and `EngineCallError` when the engine
+    fails, `OSError` when the spool cannot be written.
+    """
     changes = source.changes()
-    declared = [dict(item) for item in artifacts]
-    roots: list[str] = []
-    deleted: list[str] = []
-    refused: list[Dropped] = []
+    change = Change([], [], [])
+    programs = program_places(image_config, workdir)
     if whole_change:
-        roots, deleted, refused = changed_roots(changes, workdir, program_places(image_config, workdir))
+        change = changed_roots(changes, workdir, programs, source.was_folder)
+    if len(change.roots) > MAX_MEMBERS:
+        raise CarryOverflowError(f"more than {MAX_MEMBERS} members")
+    declared = [dict(item) for item in artifacts]
     sources = tuple(str(item["source"]) for item in declared)
-    collector = Collector(source, owner, cap_bytes, (*roots, *sources, workdir, ARTIFACT_FOLDER))
-    kinds = {path: kind for kind, path in changes}
-    for path in roots:
-        collector.fetch(path, leaf=kinds.get(path) == CHANGED and path != workdir)
-    for item in declared:
-        collector.fetch(str(item["source"]), exclude=tuple(item.get("exclude") or ()))
-    convention = ARTIFACT_FOLDER in sources
-    if not convention and any(
-        within(path, (ARTIFACT_FOLDER,)) and path != ARTIFACT_FOLDER for _, path in changes
-    ):
-        collector.fetch(ARTIFACT_FOLDER)
-    return collector.finish(deleted, refused, changes)
-
-
-def _in_artifact_folder(path: str) -> bool:
-    return path.startswith(ARTIFACT_FOLDER + "/")
+    known = frozenset(change.roots)
+    with spool.open("wb") as file:
+        collector = Collector(
+            source, owner, cap_bytes, frozenset((*known, *sources, workdir, ARTIFACT_FOLDER)), file
+        )
+        for path in change.roots if source.direct else fetch_plan(change.roots, workdir):
+            collector.fetch(
+                path,
+                leaf=path in change.leaves,
+                covers=_everything if path in known else change.covers,
+                place_ok=lambda place: carriable(place, workdir, programs),
+            )
+        for item in declared:
+            collector.fetch(str(item["source"]), exclude=tuple(item.get("exclude") or ()))
+        inside = ARTIFACT_FOLDER + "/"
+        if ARTIFACT_FOLDER not in sources and any(path.startswith(inside) for _, path in changes):
+            collector.fetch(ARTIFACT_FOLDER)
+        return collector.finish(change, changes, spool)

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import posixpath
+from contextlib import closing
 from typing import Final
 
 from workers.capture.source import Source
-from workers.errors import ArchiveFormError, CarryOverflowError, ContainerGoneError
+from workers.errors import ArchiveFormError, CarryOverflowError, ContainerGoneError, PathRefusedError
 
-_MAX_FILES: Final = 200
-_VERDICT_FILES: Final = ("reward.json", "reward.txt")
+MAX_FILES: Final = 200
+MAX_ENTRIES: Final = 20_000
+VERDICT_FILES: Final = ("reward.json", "reward.txt", "checks.json")
 
 
 def read_folder(source: Source, path: str, cap_bytes: int) -> tuple[dict[str, bytes], bool]:
-    """({relative name: bytes}, whether a reward file is no regular file). A missing folder is empty.
+    """({relative name: bytes}, whether a verdict file is no regular file). A missing folder is empty.
 
-    Reading stops at the cap; what lies beyond it is not there for the verdict either.
+    Files beyond the cap, or beyond `MAX_FILES`, are left out; verdict files are always read, and are left
+    out all together when the folder cannot be read to its end: what was not seen may contradict them.
     """
     files: dict[str, bytes] = {}
-    foreign = False
+    foreign, left, entries = False, cap_bytes, 0
     try:
-        for member in source.members(path, cap_bytes):
-            name = posixpath.relpath(member.path, path)
-            if name in _VERDICT_FILES and not member.info.isreg():
-                foreign = True
-            if member.content is not None and len(files) < _MAX_FILES:
-                files[name] = member.content.read()
-    except (CarryOverflowError, ContainerGoneError, ArchiveFormError):
+        with closing(source.members(path, cap_bytes)) as members:
+            for member in members:
+                entries += 1
+                if entries > MAX_ENTRIES:
+                    raise CarryOverflowError(f"more than {MAX_ENTRIES} entries")
+                name = posixpath.relpath(member.path, path)
+                wanted = name in VERDICT_FILES
+                foreign = foreign or (wanted and not member.info.isreg())
+                if member.content is None or not (wanted or len(files) < MAX_FILES):
+                    continue
+                if member.info.size <= left or wanted:
+                    files[name] = member.content.read(min(member.info.size, cap_bytes))
+                    left -= len(files[name])
+    except (CarryOverflowError, ArchiveFormError):
+        return {name: data for name, data in files.items() if name not in VERDICT_FILES}, foreign
+    except (ContainerGoneError, PathRefusedError):
         return files, foreign
     return files, foreign

@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from workers.errors import WorkerError
+from workers.capture.members import path_form_ok
+from workers.errors import CarryOverflowError, WorkerError
 
 CHANGED, ADDED, DELETED = 0, 1, 2
 MAX_ORIGINAL_BYTES: Final = 64 * 1024
+MAX_CHANGES: Final = 250_000
 _METACOPY: Final = Path("/sys/module/overlay/parameters/metacopy")
 _OPAQUE: Final = "trusted.overlay.opaque"
 _REDIRECT: Final = "trusted.overlay.redirect"
@@ -78,7 +80,11 @@ class OverlayLayer:
         return cls(upper, tuple(lowers))
 
     def changes(self) -> list[tuple[int, str]]:
-        """(kind, path) of everything written but folders that were there; raises `LayerUnusableError`."""
+        """(kind, path) of everything written but folders that were there.
+
+        Folders that are too deep to cross are listed, not entered. Raises `LayerUnusableError`, and
+        `CarryOverflowError` for more than `MAX_CHANGES` entries.
+        """
         found: list[tuple[int, str]] = []
         self._walk("/", True, found)
         return found
@@ -93,6 +99,8 @@ class OverlayLayer:
             names = set()
             with os.scandir(here) as entries:
                 for entry in entries:
+                    if len(found) + len(pending) > MAX_CHANGES:
+                        raise CarryOverflowError(f"more than {MAX_CHANGES} changes")
                     names.add(entry.name)
                     path = posixpath.join(place, entry.name)
                     status = entry.stat(follow_symlinks=False)
@@ -104,7 +112,7 @@ class OverlayLayer:
                     was_folder = lower is not None and stat.S_ISDIR(lower[1].st_mode)
                     if not (is_folder and was_folder):
                         found.append((ADDED if lower is None else CHANGED, path))
-                    if is_folder:
+                    if is_folder and path_form_ok(path):
                         pending.append((path, was_folder))
             if below and place != "/" and _has(here, _OPAQUE):
                 gone = self._lower_names(place) - names
@@ -139,6 +147,11 @@ class OverlayLayer:
             except OSError:
                 continue
         return {name for name in names if self._lower(posixpath.join(path, name)) is not None}
+
+    def was_folder(self, path: str) -> bool:
+        """Whether the image has a folder, or nothing, at `path`."""
+        found = self._lower(path)
+        return found is None or stat.S_ISDIR(found[1].st_mode)
 
     def _own(self, path: str) -> os.stat_result | None:
         """This layer's entry at `path`, None if it has none or a link leads to it."""
@@ -185,7 +198,7 @@ class OverlayLayer:
                     yield Member(place, info, file)
                 continue
             yield Member(place, info, None)
-            if info.isdir():
+            if info.isdir() and path_form_ok(place):
                 with os.scandir(here) as entries:
                     names = sorted((entry.name for entry in entries), reverse=True)
                 pending.extend(posixpath.join(place, name) for name in names)

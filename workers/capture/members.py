@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import posixpath
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-MAX_MEMBERS: Final = 50_000
 MAX_DEPTH: Final = 64
 MAX_PATH_BYTES: Final = 1024
 MAX_LINK_BYTES: Final = 1024
@@ -67,6 +66,15 @@ def within(path: str, places: tuple[str, ...]) -> bool:
     return any(path == place or path.startswith(place + "/") for place in places)
 
 
+def below(path: str, places: frozenset[str]) -> bool:
+    """`within` for many places: the cost depends on the depth of the path only."""
+    while path not in places:
+        if path in ("/", ""):
+            return False
+        path = posixpath.dirname(path)
+    return True
+
+
 def path_form_ok(path: str) -> bool:
     """Absolute, normalised, bounded, without NUL."""
     try:
@@ -98,8 +106,8 @@ class MemberFilter:
     `roots` are the places that links may point into.
     """
 
-    def __init__(self, roots: tuple[str, ...]) -> None:
-        self._roots = roots
+    def __init__(self, roots: Collection[str]) -> None:
+        self._roots = frozenset(roots)
         self._links: set[str] = set()
         self._files: set[str] = set()
         self.dropped: list[Dropped] = []
@@ -161,4 +169,4 @@ class MemberFilter:
         resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
         if resolved.strip("/") == "" or within(resolved, RESERVED):
             return False
-        return within(resolved, self._roots) or within(resolved, _LINK_SAFE)
+        return below(resolved, self._roots) or within(resolved, _LINK_SAFE)

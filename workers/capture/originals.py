@@ -12,7 +12,7 @@ from typing import IO, Final, cast
 
 from workers.capture.diff import MAX_FILE_BYTES
 from workers.capture.stream import ChunkReader
-from workers.errors import CarryOverflowError, ContainerGoneError
+from workers.errors import CarryOverflowError, ContainerGoneError, PathRefusedError
 from workers.sandbox.container import Container
 
 MAX_FILES: Final = 64
@@ -27,6 +27,7 @@ class Originals:
         self._lock = threading.Lock()
         self._containers: dict[str, Container] = {}
         self._known: dict[tuple[str, str], bytes | None] = {}
+        self._folders: dict[tuple[str, str], bool] = {}
 
     def of(self, image_id: str, paths: Iterable[str]) -> dict[str, bytes]:
         """Original bytes by path, for at most `MAX_FILES` paths that exist as small regular files."""
@@ -48,6 +49,18 @@ class Originals:
                 self._known[key] = self._read(self._containers[image_id], path)
             return self._known[key]
 
+    def was_folder(self, image_id: str, path: str) -> bool:
+        """Whether the image has a folder, or nothing, at `path`."""
+        key = (image_id, path)
+        with self._lock:
+            if key not in self._folders:
+                if len(self._folders) >= _MAX_REMEMBERED:
+                    self._folders.clear()
+                if image_id not in self._containers:
+                    self._containers[image_id] = self._create(image_id)
+                self._folders[key] = self._containers[image_id].is_folder(path) is not False
+            return self._folders[key]
+
     @staticmethod
     def _read(container: Container, path: str) -> bytes | None:
         try:
@@ -56,7 +69,7 @@ class Originals:
                 member = tar.next()
                 content = tar.extractfile(member) if member is not None and member.isreg() else None
                 return content.read() if content else None
-        except (ContainerGoneError, CarryOverflowError, tarfile.TarError):
+        except (ContainerGoneError, PathRefusedError, CarryOverflowError, tarfile.TarError, UnicodeError):
             return None
 
     def close(self) -> None:

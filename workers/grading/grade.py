@@ -8,7 +8,7 @@ verdict then live on volumes made after the agent's death, so that nothing plant
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ DELETED_LIST: Final = "/assize/deleted"
 VERDICT_CAP_BYTES: Final = 32 * 1024 * 1024
 _LIFETIME_GRACE_S: Final = 120
 _GRADER_PIDS: Final = 512
+_PIECE_BYTES: Final = 1 << 20
 
 _RUN_TESTS: Final = "exec bash /tests/test.sh"
 _DELETE_THEN_RUN: Final = (
@@ -105,16 +106,18 @@ def _content(order: AttemptOrder, test_files: tuple[str, ...], owner: Owner) -> 
     return tar.bytes()
 
 
-def _carried(carry: Carry) -> bytes | None:
-    """What is copied into the started container; None when the agent left nothing that crosses."""
-    if not carry.tar_body_bytes and not carry.deleted:
-        return None
-    tar = TarBuilder()
-    tar.members(carry.tar[: carry.tar_body_bytes])
+def _carried(carry: Carry) -> Iterator[bytes]:
+    """What is copied into the started container, in pieces."""
+    with carry.tar.open("rb") as file:
+        left = carry.tar_body_bytes
+        while left > 0 and (data := file.read(min(left, _PIECE_BYTES))):
+            left -= len(data)
+            yield data
+    tail = TarBuilder()
     if carry.deleted:
         deleted = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in carry.deleted)
-        tar.file(DELETED_LIST, deleted, 0o444)
-    return tar.bytes()
+        tail.file(DELETED_LIST, deleted, 0o444)
+    yield tail.bytes()
 
 
 @dataclass(frozen=True)
@@ -193,9 +196,8 @@ def grade(
         started = start()
         graded.started = True
         container = started.container
-        carried = _carried(carry)
-        if carried is not None:
-            container.put(carried)
+        if carry.tar_body_bytes or carry.deleted:
+            container.put(_carried(carry))
         _note_end(graded, _run_tests(station.engine, started, task, carry, cancelled), task.order)
         graded.death = container.death(container.kill())
         if graded.death is None:

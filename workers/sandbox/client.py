@@ -6,10 +6,12 @@ docker-py's `exec_run` and `exec_start` are not used: their client time-outs do 
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Final
 
 import docker
@@ -22,6 +24,7 @@ from workers.errors import ContainerGoneError, EngineCallError, ImageMissingErro
 CALL_TIMEOUT_S: Final = 120
 STREAM_DEADLINE_S: Final = 900
 _CHUNK_BYTES: Final = 1 << 18
+_STAT_HEADER: Final = "X-Docker-Container-Path-Stat"
 DEFAULT_SOCKET: Final = "/var/run/docker.sock"
 
 
@@ -73,7 +76,7 @@ def translated(call: str) -> Iterator[None]:
         raise EngineCallError(call, type(error).__name__, str(error)) from None
 
 
-def _chunks(call: str, response: requests.Response) -> Iterator[bytes]:
+def _chunks(call: str, response: requests.Response) -> Generator[bytes, None, None]:
     until = time.monotonic() + STREAM_DEADLINE_S
     with contextlib.closing(response), translated(call):
         for chunk in response.iter_content(_CHUNK_BYTES):
@@ -97,15 +100,15 @@ class Engine:
         self.api_version: Final = str(self.api.api_version)
         self._image_configs: dict[str, Mapping[str, Any]] = {}
 
-    def stream(self, call: str, path: str, **params: str) -> Iterator[bytes]:
-        """Chunks of `GET path`; the engine's refusal is raised here, a broken stream while reading.
+    def stream(self, call: str, where: str, **params: str) -> Generator[bytes, None, None]:
+        """Chunks of `GET where`; the engine's refusal is raised here, a broken stream while reading.
 
         docker-py switches the socket's time-out off for streams; here every read keeps it, and the whole
         ends at `STREAM_DEADLINE_S`.
         """
         with translated(call):
             response = self.api.get(
-                f"{self.api.base_url}/v{self.api_version}{path}",
+                f"{self.api.base_url}/v{self.api_version}{where}",
                 params=params,
                 stream=True,
                 timeout=CALL_TIMEOUT_S,
@@ -115,6 +118,22 @@ class Engine:
             except requests.HTTPError as error:
                 docker.errors.create_api_error_from_http_exception(error)
         return _chunks(call, response)
+
+    def path_mode(self, container_id: str, path: str) -> int | None:
+        """Mode bits, in the engine's own form, of a path in a container; None if there is no such path."""
+        with translated("stat_archive"):
+            response = self.api.head(
+                f"{self.api.base_url}/v{self.api_version}/containers/{container_id}/archive",
+                params={"path": path},
+                timeout=CALL_TIMEOUT_S,
+            )
+            if response.status_code == 404:
+                return None
+            try:
+                response.raise_for_status()
+            except requests.HTTPError as error:
+                docker.errors.create_api_error_from_http_exception(error)
+        return int(json.loads(base64.b64decode(response.headers[_STAT_HEADER]))["mode"])
 
     def image_config(self, image_id: str) -> Mapping[str, Any]:
         """`Config` of an image by Id (immutable, so remembered); `ImageMissingError` if absent."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing
 from typing import Any, Final
 
 from orchestrator.observations import Death
+from workers.capture.stream import ChunkReader
 from workers.errors import ContainerGoneError, EngineCallError
 from workers.sandbox.client import Engine, translated
 from workers.sandbox.profile import verify_created
@@ -14,6 +17,25 @@ from workers.sandbox.watch import EngineWatch
 
 _EVENT_WAIT_S: Final = 3.0
 _STOP_WAIT_S: Final = 30
+_MODE_FOLDER: Final = 1 << 31  # os.ModeDir of the engine's language
+MAX_CHANGES_BYTES: Final = 32 << 20
+
+
+def _change(pairs: list[tuple[str, Any]]) -> tuple[int, str]:
+    """One entry of the engine's list, made while parsing: a tuple needs a fifth of an object's memory."""
+    found = dict(pairs)
+    return int(found["Kind"]), str(found["Path"])
+
+
+def changes_of(raw: bytes) -> list[tuple[int, str]]:
+    """The engine's list of changes; it answers `null` for none. Raises `EngineCallError`."""
+    try:
+        found = json.loads(raw, object_pairs_hook=_change)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise EngineCallError("changes", type(error).__name__, "not a list of changes") from None
+    if found is not None and not isinstance(found, list):
+        raise EngineCallError("changes", "TypeError", "not a list of changes")
+    return found or []
 
 
 class Container:
@@ -51,8 +73,11 @@ class Container:
             found: Mapping[str, Any] = self._engine.api.inspect_container(self.id)
             return found
 
-    def put(self, tar: bytes) -> None:
-        """Unpack an uncompressed tar at `/`. Only ever called while no agent code has run inside."""
+    def put(self, tar: bytes | Iterable[bytes]) -> None:
+        """Unpack an uncompressed tar at `/`, given whole or in pieces.
+
+        Only ever called while no agent code has run inside.
+        """
         with translated("put_archive"):
             if not self._engine.api.put_archive(self.id, "/", tar):
                 raise EngineCallError("put_archive", "Refused", "the engine did not take the archive")
@@ -111,17 +136,23 @@ class Container:
         return Death.OOM if state.get("OOMKilled") else Death.SELF
 
     def changes(self) -> list[tuple[int, str]]:
-        """(kind, path) of everything that differs from the image; kind 0 changed, 1 added, 2 deleted."""
-        with translated("changes"):
-            found: Iterable[Mapping[str, Any]] = self._engine.api.diff(self.id) or ()
-        return [(int(item["Kind"]), str(item["Path"])) for item in found]
+        """(kind, path) of everything that differs from the image; kind 0 changed, 1 added, 2 deleted.
 
-    def archive(self, path: str) -> Iterable[bytes]:
+        Raises `CarryOverflowError` when the list itself is too long, `PathRefusedError` when the engine
+        cannot walk what lies there.
+        """
+        chunks = self._engine.stream("changes", f"/containers/{self.id}/changes")
+        with closing(chunks):
+            return changes_of(ChunkReader(chunks, MAX_CHANGES_BYTES).read())
+
+    def archive(self, path: str) -> Generator[bytes, None, None]:
         """Chunks of an uncompressed tar of `path`; raises `ContainerGoneError` if there is no such path."""
-        with translated("get_archive"):
-            chunks, _stat = self._engine.api.get_archive(self.id, path)
-        found: Iterable[bytes] = chunks
-        return found
+        return self._engine.stream("get_archive", f"/containers/{self.id}/archive", path=path)
+
+    def is_folder(self, path: str) -> bool | None:
+        """Whether `path` is a folder; None if there is no such path."""
+        mode = self._engine.path_mode(self.id, path)
+        return None if mode is None else bool(mode & _MODE_FOLDER)
 
     def commit(self, repository: str, labels: Mapping[str, str]) -> str:
         """Snapshot the stopped container's file system as an image; returns its Id."""
