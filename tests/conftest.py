@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ if TYPE_CHECKING:  # unit tests need no Docker SDK
     from workers.attempt.runner import AttemptRunner
     from workers.sandbox.client import Engine
 
-HOME_ID = "pytest-integration"
+HOME_ID = f"pytest-{os.getpid()}"
 MIB = 1 << 20
 
 

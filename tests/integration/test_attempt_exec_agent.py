@@ -48,11 +48,9 @@ def exec_order(make_order: Callable[..., AttemptOrder], bundle: Path, digest: st
 
 
 @pytest.fixture
-def bundle(tmp_path: Path, engine: Engine, runner: AttemptRunner) -> Any:
+def bundle(tmp_path: Path) -> tuple[Path, str]:
     folder, digest = agent_in(tmp_path / "bundle")
-    yield folder, digest
-    assert runner.settle() == []
-    engine.api.remove_volume(f"assize-bundle-{digest[:32]}", force=True)
+    return folder, digest
 
 
 def test_the_run_contract_holds(
@@ -73,21 +71,39 @@ def test_a_volume_that_somebody_removed_is_noticed(
     """The engine makes a missing volume again, empty: an agent must not fail for that."""
     assert runner(exec_order(make_order, *bundle), control).decision.outcome is Outcome.PASSED
     assert runner.settle() == []
-    engine.api.remove_volume(f"assize-bundle-{bundle[1][:32]}", force=True)
+    engine.api.remove_volume(runner.station.bundles.name_of(bundle[1]), force=True)
     assert runner(exec_order(make_order, *bundle), control).decision.outcome is Outcome.PASSED
 
 
-def test_a_half_filled_volume_is_made_again(
+def test_bundle_volumes_end_with_their_process(
     engine: Engine, make_order: Callable[..., AttemptOrder], control: Any, bundle: tuple[Path, str]
 ) -> None:
-    """agents.md section 4: verified while filling; what a dead worker left is not trusted by its name."""
-    _, digest = bundle
-    engine.api.create_volume(f"assize-bundle-{digest[:32]}", labels={"assize.bundle": digest})
+    """Issue 2: no volume left. The volume belongs to the process that filled it."""
     fresh = AttemptRunner()
+    name = fresh.station.bundles.name_of(bundle[1])
+    assert fresh(exec_order(make_order, *bundle), control).decision.outcome is Outcome.PASSED
+    assert name in [one["Name"] for one in engine.api.volumes()["Volumes"]]
+    assert fresh.close() == []
+    assert name not in [one["Name"] for one in engine.api.volumes()["Volumes"] or []]
+
+
+def test_the_volume_of_a_dead_process_is_reaped(
+    engine: Engine, make_order: Callable[..., AttemptOrder], runner: AttemptRunner
+) -> None:
+    """Labels, not names, tell whose a volume is; nothing of a live owner or another home is touched."""
+    ours = {"assize.home": "reaped-home", "assize.bundle": "x"}
+    for name, labels in (
+        ("assize-test-dead", {**ours, "assize.attempt": "owner/dead"}),
+        ("assize-test-live", {**ours, "assize.attempt": "owner/live"}),
+        ("assize-test-other", {**ours, "assize.attempt": "owner/dead", "assize.home": "other-home"}),
+    ):
+        engine.api.create_volume(name, labels=labels)
     try:
-        assert fresh(exec_order(make_order, *bundle), control).decision.outcome is Outcome.PASSED
+        reaped = runner.reap("reaped-home", lambda label: label == "owner/live")
+        assert reaped.volumes == ["assize-test-dead"]
     finally:
-        assert fresh.close() == []
+        for name in ("assize-test-live", "assize-test-other"):
+            engine.api.remove_volume(name, force=True)
 
 
 def test_a_bundle_changed_after_registration_is_refused(

@@ -17,6 +17,7 @@ from workers.sandbox.counters import Counters, read_counters
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
 from workers.sandbox.prepared import Prepared
 from workers.sandbox.profile import Limits, create_body
+from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, OWNER_LABEL
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner, TarBuilder
 from workers.sandbox.users import UnknownUserError
@@ -76,7 +77,8 @@ def _prepare(station: Station, order: AttemptOrder, name: str, phase: AgentPhase
         caps.memory_bytes, caps.cpus_milli, caps.pids, caps.agent_wall_ms // 1000 + _LIFETIME_GRACE_S
     )
     config = station.engine.image_config(order.agent_image)
-    volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
+    shared = {HOME_LABEL: order.labels.get(HOME_LABEL, ""), ATTEMPT_LABEL: order.labels.get(OWNER_LABEL, "")}
+    volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image, shared)
 
     def prepared() -> Prepared:
         key = ("agent", order.task_digest, launch.solution)

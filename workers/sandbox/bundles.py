@@ -1,17 +1,18 @@
-"""Agent bundles as digest-named read-only volumes, filled once per engine before any agent runs.
+"""Agent bundles as read-only volumes, filled once per worker process before any agent runs.
 
 No host folder is ever mounted into a sandbox. A volume is filled, and read back for its digest, through a
-container that is never started; a half-filled volume left by a dead worker fails the digest and is made
-again. Each digest is checked once per worker process.
+container that is never started. It belongs to one process: named by owner and digest, removed when the
+process ends, and reaped like a container when the process died.
 """
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final, cast
 
@@ -38,24 +39,43 @@ class BundleVolumes:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
+        self._process = secrets.token_hex(8)
         self._ready: set[str] = set()
 
-    def ensure(self, bundle_dir: Path | None, digest: str | None, image_id: str) -> str | None:
+    def ensure(
+        self, bundle_dir: Path | None, digest: str | None, image_id: str, labels: Mapping[str, str]
+    ) -> str | None:
         """The volume's name, None for an agent without a bundle; `image_id` lends the helper container.
 
-        Raises `BundleMismatchError` when the content cannot be made right, `EngineCallError` otherwise.
+        `labels` say whose it is, for the reaper. Raises `BundleMismatchError` when the content cannot be
+        made right, `EngineCallError` otherwise.
         """
         if bundle_dir is None or digest is None:
             return None
-        name = f"assize-bundle-{digest[:32]}"
+        name = self.name_of(digest)
         with self._lock:
             # A volume that somebody removed is made again by the engine, empty and without our label.
-            known = digest in self._ready and self._is_ours(name, digest)
-            if not known:
-                if not self._is_ours(name, digest) or self._content(name, image_id) != digest:
-                    self._fill(name, bundle_dir, digest, image_id)
+            if digest not in self._ready or not self._is_ours(name, digest):
+                self._fill(name, bundle_dir, digest, image_id, labels)
                 self._ready.add(digest)
         return name
+
+    def name_of(self, digest: str) -> str:
+        """The volume of this process for a bundle."""
+        return f"assize-bundle-{self._process}-{digest[:32]}"
+
+    def close(self) -> list[str]:
+        """Remove this process's volumes; returns what could not be removed."""
+        failed = []
+        with self._lock:
+            for digest in self._ready:
+                try:
+                    with contextlib.suppress(ContainerGoneError), translated("volume"):
+                        self._engine.api.remove_volume(self.name_of(digest))
+                except EngineCallError as error:
+                    failed.append(str(error))
+            self._ready.clear()
+        return failed
 
     def _is_ours(self, name: str, digest: str) -> bool:
         try:
@@ -65,7 +85,9 @@ class BundleVolumes:
             return False
         return (found.get("Labels") or {}).get(LABEL) == digest
 
-    def _fill(self, name: str, bundle_dir: Path, digest: str, image_id: str) -> None:
+    def _fill(
+        self, name: str, bundle_dir: Path, digest: str, image_id: str, labels: Mapping[str, str]
+    ) -> None:
         with tempfile.TemporaryFile() as tar:
             try:
                 written = write_bundle_tar(bundle_dir, cast(IO[bytes], tar)).digest
@@ -77,11 +99,14 @@ class BundleVolumes:
             with translated("volume"):
                 with contextlib.suppress(docker.errors.NotFound):
                     self._engine.api.remove_volume(name)
-                self._engine.api.create_volume(name, labels={LABEL: digest})
+                self._engine.api.create_volume(name, labels={**labels, LABEL: digest})
             with self._helper(name, image_id) as helper, translated("put_archive"):
                 self._engine.api.put_archive(helper, _MOUNT, tar)
         held = self._content(name, image_id)
         if held != digest:
+            # Whatever it is, it is not left for anybody to use.
+            with contextlib.suppress(EngineCallError), translated("volume"):
+                self._engine.api.remove_volume(name, force=True)
             raise BundleMismatchError(f"volume {name} holds {held} after it was filled")
 
     def _content(self, name: str, image_id: str) -> str:

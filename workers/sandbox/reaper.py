@@ -24,10 +24,11 @@ class Reaped:
     """What was removed, by id or name."""
 
     containers: list[str] = field(default_factory=list)
+    volumes: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.containers or self.images)
+        return bool(self.containers or self.volumes or self.images)
 
 
 def _dead(found: Mapping[str, Any], is_live: Callable[[str], bool]) -> bool:
@@ -59,6 +60,13 @@ def reap(engine: Engine, home: str, is_live: Callable[[str], bool]) -> Reaped:
         if _dead(found, is_live):
             _remove_container(engine, str(found["Id"]))
             reaped.containers.append(str(found["Id"]))
+    with translated("list"):
+        volumes = engine.api.volumes(filters=label)["Volumes"] or []
+    for found in volumes:
+        if _dead(found, is_live):
+            with contextlib.suppress(ContainerGoneError), translated("remove"):
+                engine.api.remove_volume(found["Name"], force=True)
+            reaped.volumes.append(str(found["Name"]))
     with translated("list"):
         images = engine.api.images(filters=label)
     for found in images:
