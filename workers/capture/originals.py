@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import IO, Final, cast
 
 from workers.capture.diff import MAX_FILE_BYTES
-from workers.capture.stream import ChunkReader
 from workers.errors import CarryOverflowError, ContainerGoneError, PathRefusedError
 from workers.sandbox.container import Container
+from workers.sandbox.stream import ChunkReader
 
 MAX_FILES: Final = 64
 _MAX_REMEMBERED: Final = 2_000

@@ -10,9 +10,9 @@ from typing import IO, Any, Final, Protocol, cast
 
 from workers.capture.layer import LayerUnusableError, Member, OverlayLayer
 from workers.capture.members import shown
-from workers.capture.stream import ChunkReader
 from workers.errors import ArchiveFormError, CarryOverflowError
 from workers.sandbox.container import Container
+from workers.sandbox.stream import ChunkReader
 
 _SLACK_BYTES: Final = 2 << 30
 _BLOCK_BYTES: Final = 64 * 1024

@@ -20,9 +20,9 @@ import docker.errors
 
 from orchestrator.agents.bundle import manifest_of_tar, write_bundle_tar
 from orchestrator.agents.errors import BundleError
-from workers.capture.stream import ChunkReader
 from workers.errors import ContainerGoneError, EngineCallError, WorkerError
 from workers.sandbox.client import Engine, translated
+from workers.sandbox.stream import ChunkReader
 
 LABEL: Final = "assize.bundle"
 _MOUNT: Final = "/opt/agent"

@@ -9,10 +9,10 @@ from contextlib import closing
 from typing import Any, Final
 
 from orchestrator.observations import Death
-from workers.capture.stream import ChunkReader
 from workers.errors import ContainerGoneError, EngineCallError
 from workers.sandbox.client import Engine, translated
 from workers.sandbox.profile import verify_created
+from workers.sandbox.stream import ChunkReader
 from workers.sandbox.watch import EngineWatch
 
 _EVENT_WAIT_S: Final = 3.0

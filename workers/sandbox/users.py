@@ -7,9 +7,9 @@ import tarfile
 from collections.abc import Callable, Iterable
 from typing import IO, Final, cast
 
-from workers.capture.stream import ChunkReader
 from workers.errors import ContainerGoneError, WorkerError
 from workers.sandbox.profile import PID1_UID
+from workers.sandbox.stream import ChunkReader
 from workers.sandbox.tars import Owner
 
 _NUMERIC: Final = re.compile(r"\d{1,9}(:\d{1,9})?")
