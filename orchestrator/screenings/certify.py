@@ -20,7 +20,8 @@ from orchestrator.certificates.statements import OpeningPredicate, TryPredicate,
 from orchestrator.errors import AssizeError
 from orchestrator.evidence import observed
 from orchestrator.evidence.errors import EvidenceError
-from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES
+from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES, EvidenceManifest, Role
+from orchestrator.evidence.store import EvidenceStore
 from orchestrator.faults import Decision
 from orchestrator.ids import new_id
 from orchestrator.ledger import queries
@@ -34,6 +35,7 @@ from orchestrator.screenings.orders import Bench
 from scoring.vocabulary import Outcome, Phase, Reason
 
 SCREENING_FILE: Final = "screening.zip"
+REPORT_LIMIT_BYTES: Final = 1 << 20
 _FILE_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
 _WHO: Final = "signer"
 
@@ -138,6 +140,7 @@ class Certifier:
         if end.manifest_digest is None:
             end = self._with_observations(view, end)
         number = view.row["number"]
+        used = self._really_used(slot.row["task_id"], end)
         facts = TryFacts(
             certificate_id=statement_id("certificate", attempt_id, view.row["ended_ms"]),
             try_id=slot.row["id"],
@@ -147,8 +150,8 @@ class Certifier:
             attempt=number,
             replaces=self._replaced(slot.attempts, number),
             level="verified",
-            grading_place=self._grading(slot.row["task_id"]),
-            images=self._images(slot.row["task_id"]),
+            grading_place=used["grading"],
+            images=tuple((role, used[role].removeprefix("sha256:")) for role in ("agent", "grader")),
             runner_version=runner.identity()[0],
             runner_digest=runner.identity()[1],
         )
@@ -215,15 +218,16 @@ class Certifier:
             raise UncertifiedError("the attempt before it has no certificate yet")
         return before[-1]
 
-    def _grading(self, task_id: str) -> Any:
-        return self._bench.pack.grading(self._bench.pack.task(task_id))
-
-    def _images(self, task_id: str) -> tuple[tuple[str, str], ...]:
-        images = self._bench.images[task_id]
-        return (
-            ("agent", images.agent.removeprefix("sha256:")),
-            ("grader", images.grader.removeprefix("sha256:")),
-        )
+    def _really_used(self, task_id: str, end: RecordedEnd) -> dict[str, Any]:
+        """Images and grading place from the attempt's own sandbox report; the plan's where there is none."""
+        pack, images = self._bench.pack, self._bench.images[task_id]
+        planned = {
+            "agent": images.agent,
+            "grader": images.grader,
+            "grading": pack.grading(pack.task(task_id)),
+        }
+        report = sandbox_report(self._installation.store, end.manifest_digest or "")
+        return planned if report is None else {**report["images"], "grading": report["grading"]}
 
     def _opening(self) -> OpenedScreening:
         if self._opened is None:
@@ -257,6 +261,13 @@ class Certifier:
             attempt_id=attempt_id,
             path=str(path.relative_to(home)) if path else None,
         )
+
+
+def sandbox_report(store: EvidenceStore, manifest_digest: str) -> dict[str, Any] | None:
+    """The sandbox report among an attempt's evidence; None for an attempt that could leave none."""
+    manifest = EvidenceManifest.from_bytes(store.read(manifest_digest, MANIFEST_LIMIT_BYTES))
+    found = [file.sha256 for file in manifest.files if file.role is Role.SANDBOX_REPORT and file.sha256]
+    return _json(store.read(found[0], REPORT_LIMIT_BYTES)) if found else None
 
 
 def write_file(path: Path, data: bytes) -> Path:
