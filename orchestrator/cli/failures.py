@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from orchestrator.cli import exits
 from orchestrator.cli.output import safe
 from orchestrator.errors import AssizeError, HostError
 
@@ -115,3 +116,15 @@ def report(error: Exception, *, debug: bool) -> int:
     if debug:
         logging.getLogger(__name__).error("where it happened", exc_info=error)
     return known.exit_code
+
+
+def report_usage(error: click.ClickException) -> int:
+    """Print what is wrong with the command line in one sentence, and where its help is."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return exits.WRONG_INPUT
+    click.echo(safe(f"error: {error.format_message()} [usage]"), err=True)
+    context = getattr(error, "ctx", None)
+    if isinstance(context, click.Context):
+        click.echo(f"  next: {context.command_path} --help", err=True)
+    return exits.WRONG_INPUT

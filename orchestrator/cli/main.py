@@ -67,8 +67,7 @@ def _run(arguments: list[str] | None, debug: bool) -> int:
         click.echo("interrupted", err=True)
         return exits.INTERRUPTED
     except click.ClickException as error:
-        error.show()
-        return exits.WRONG_INPUT
+        return failures.report_usage(error)
     except BrokenPipeError:
         # The reader of our output went away; nothing is left to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -60,13 +60,25 @@ def say(line: str) -> None:
 
 def emit(schema: str, data: Mapping[str, Any]) -> None:
     """One JSON object with its schema id."""
-    click.echo(json.dumps({"schema": schema, **data}, ensure_ascii=False, indent=2, default=str))
+    click.echo(_json({"schema": schema, **data}, indent=2))
 
 
 def emit_line(schema: str, data: Mapping[str, Any]) -> None:
     """One JSON object on one line, for streams."""
-    click.echo(json.dumps({"schema": schema, **data}, ensure_ascii=False, default=str))
+    click.echo(_json({"schema": schema, **data}, indent=None))
     sys.stdout.flush()
+
+
+def _json(data: Mapping[str, Any], *, indent: int | None) -> str:
+    """JSON that is safe on a terminal: what `safe` makes visible stands as its JSON escape."""
+    text = json.dumps(data, ensure_ascii=False, indent=indent, default=str)
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_json_char, line)) for line in text.split("\n")
+    )
+
+
+def _json_char(char: str) -> str:
+    return json.dumps(char)[1:-1] if unicodedata.category(char) in _UNSAFE else char
 
 
 def _visible(char: str) -> str:

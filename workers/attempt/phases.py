@@ -48,6 +48,7 @@ class AgentPhase:
         decided = (
             "agent_clock",
             "agent_death",
+            "artifact_overflow",
             "engine_error",
             "start_error",
             "image_missing",
@@ -126,6 +127,7 @@ def _run_agent(
         cap_bytes=order.caps.output_bytes,
         still_running=container.is_running,
         cancelled=cancelled,
+        disk_full=station.disk_watch(container).over,
     )
     phase.facts["agent_exit_code"] = result.exit_code
     phase.facts["agent_output_bytes"] = result.seen_bytes
@@ -133,6 +135,8 @@ def _run_agent(
         phase.facts.update(agent_clock=Clock.WALL, agent_clock_value=order.caps.agent_wall_ms)
     elif result.end is StreamEnd.OUTPUT_CAP:
         phase.facts.update(agent_clock=Clock.OUTPUT, agent_clock_value=order.caps.output_bytes)
+    elif result.end is StreamEnd.DISK_CAP:
+        phase.facts["artifact_overflow"] = True
     phase.cancelled = result.end is StreamEnd.CANCELLED
 
 

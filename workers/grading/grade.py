@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from orchestrator.attempts import AttemptOrder
-from orchestrator.observations import Clock, Death
+from orchestrator.observations import Clock, Death, VerdictProblem
 from workers.capture.carry import Carry
 from workers.capture.folder import read_folder
 from workers.capture.source import EngineSource, source_of
-from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError, SandboxMismatchError
+from workers.errors import (
+    ContainerGoneError,
+    EngineCallError,
+    ImageMissingError,
+    PathRefusedError,
+    SandboxMismatchError,
+    WorkerError,
+)
 from workers.grading.verdict import PassRule, Verdict, read_verdict
-from workers.sandbox.client import Engine
 from workers.sandbox.container import Container
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
 from workers.sandbox.prepared import Prepared
@@ -154,7 +160,7 @@ def start_grader(station: Station, task: GradeInput) -> Started:
 
 
 def _run_tests(
-    engine: Engine, started: Started, task: GradeInput, carry: Carry, cancelled: Callable[[], bool]
+    station: Station, started: Started, task: GradeInput, carry: Carry, cancelled: Callable[[], bool]
 ) -> ExecResult:
     order, owner = task.order, started.owner
     command = Command(
@@ -164,13 +170,14 @@ def _run_tests(
         order.workdir if not order.separate else None,
     )
     return run_command(
-        engine,
+        station.engine,
         started.container.id,
         command,
         deadline=time.monotonic() + order.caps.grade_wall_ms / 1000,
         cap_bytes=order.caps.output_bytes,
         still_running=started.container.is_running,
         cancelled=cancelled,
+        disk_full=station.disk_watch(started.container).over,
     )
 
 
@@ -198,7 +205,7 @@ def grade(
         container = started.container
         if carry.tar_body_bytes or carry.deleted:
             container.put(_carried(carry))
-        _note_end(graded, _run_tests(station.engine, started, task, carry, cancelled), task.order)
+        _note_end(graded, _run_tests(station, started, task, carry, cancelled), task.order)
         graded.death = container.death(container.kill())
         if graded.death is None:
             _read_verdict(graded, task, container)
@@ -209,19 +216,58 @@ def grade(
     except ContainerGoneError:
         graded.death = Death.REMOVED
     except EngineCallError as error:
-        if graded.started:
-            graded.engine_error = f"{error.call}:{error.kind}"
-        else:
-            graded.start_error = f"{error.call}:{error.kind}"
+        _note_refusal(graded, station, task, started, error)
     finally:
         if started is not None:
             station.dispose(started.container)
     return graded
 
 
+def _note_refusal(
+    graded: Graded, station: Station, task: GradeInput, started: Started | None, error: EngineCallError
+) -> None:
+    """A call failed. Ours, unless what the agent left is the only reason that is left.
+
+    A verifier that had ended by itself refuses every call. A snapshot consists of the agent's files: when
+    the pinned image starts in the same way and the snapshot does not, it is the agent's.
+    """
+    death = _own_end(started)
+    if death is not None:
+        graded.death = death
+    elif task.snapshot is not None and error.status is not None and _pinned_starts(station, task):
+        graded.verdict = Verdict(None, None, VerdictProblem.MISSING)
+    elif isinstance(error, PathRefusedError):
+        graded.verdict = Verdict(None, None, VerdictProblem.MISSING)
+    elif graded.started:
+        graded.engine_error = f"{error.call}:{error.kind}"
+    else:
+        graded.start_error = f"{error.call}:{error.kind}"
+
+
+def _own_end(started: Started | None) -> Death | None:
+    try:
+        if started is None or started.container.is_running():
+            return None
+        death = started.container.death(started.container.kill())
+    except EngineCallError:
+        return None
+    return death if death in (Death.SELF, Death.OOM) else None
+
+
+def _pinned_starts(station: Station, task: GradeInput) -> bool:
+    """Whether the same verifier comes up from the pinned image."""
+    try:
+        control = start_grader(station, replace(task, snapshot=None, name=f"{task.name}-control"))
+    except WorkerError:
+        return False
+    station.dispose(control.container)
+    return True
+
+
 def _read_verdict(graded: Graded, task: GradeInput, container: Container) -> None:
     engine = EngineSource(container, lambda paths: {})
     source = engine if task.snapshot is not None else source_of(container, lambda paths: {})
     graded.files, foreign = read_folder(source, VERDICT_FOLDER, VERDICT_CAP_BYTES)
-    if graded.clock is None:
+    whole = graded.output is not None and graded.output.end is StreamEnd.EOF
+    if whole:
         graded.verdict = read_verdict(graded.files, foreign, task.rule)

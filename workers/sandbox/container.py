@@ -145,6 +145,11 @@ class Container:
         with closing(chunks):
             return changes_of(ChunkReader(chunks, MAX_CHANGES_BYTES).read())
 
+    def written_bytes(self) -> int:
+        """Sizes of everything written into its own layer, sparse or not; costs a walk over the layer."""
+        raw = b"".join(self._engine.stream("size", f"/containers/{self.id}/json", size="1"))
+        return int(json.loads(raw).get("SizeRw") or 0)
+
     def archive(self, path: str) -> Generator[bytes, None, None]:
         """Chunks of an uncompressed tar of `path`; raises `ContainerGoneError` if there is no such path."""
         return self._engine.stream("get_archive", f"/containers/{self.id}/archive", path=path)

@@ -1,7 +1,7 @@
 """Run one command in a container with a deadline and a byte cap, reading the stream ourselves.
 
-The ends: the command ended, the deadline passed, the byte cap was reached, the container is gone, or the
-attempt was cancelled. A closed stream is not the end of a command that closed its own output, and an open
+The ends: the command ended, the deadline passed, the byte cap was reached, the container holds too much or
+is gone, or the attempt was cancelled. A closed stream is not the end of a command that closed its own output, and an open
 one is not a sign of life of a command that left the pipe to a child: the engine is asked. None of these
 ends the processes inside: only killing the container does (reference/sandbox.md 0.2).
 """
@@ -36,6 +36,7 @@ class StreamEnd(StrEnum):
     DEADLINE = "deadline"
     OUTPUT_CAP = "output_cap"
     CONTAINER_GONE = "container_gone"
+    DISK_CAP = "disk_cap"
     CANCELLED = "cancelled"
 
 
@@ -126,12 +127,15 @@ class _Watch:
     cancelled: Callable[[], bool]
     alive: Callable[[], bool]
     ended: Callable[[], bool]
+    disk_full: Callable[[], bool]
 
     def stop(self) -> StreamEnd | None:
         """The end that our own side decides, cheap enough for every tick."""
         if time.monotonic() >= self.deadline:
             return StreamEnd.DEADLINE
-        return StreamEnd.CANCELLED if self.cancelled() else None
+        if self.cancelled():
+            return StreamEnd.CANCELLED
+        return StreamEnd.DISK_CAP if self.disk_full() else None
 
 
 def _pump(connection: socket.socket, first: bytes, sink: _Demultiplexer, watch: _Watch) -> StreamEnd:
@@ -188,6 +192,7 @@ def run_command(
     cap_bytes: int,
     still_running: Callable[[], bool],
     cancelled: Callable[[], bool] = lambda: False,
+    disk_full: Callable[[], bool] = lambda: False,
 ) -> ExecResult:
     """Run `command`; `deadline` is on the monotonic clock, `cap_bytes` covers stdout and stderr together.
 
@@ -211,7 +216,7 @@ def run_command(
         result.exit_code = None if found["Running"] else found["ExitCode"]
         return not found["Running"]
 
-    watch = _Watch(deadline, cancelled, still_running, ended)
+    watch = _Watch(deadline, cancelled, still_running, ended, disk_full)
     with translated("exec_start"):
         connection, first = _open_stream(engine, exec_id)
         with connection:

@@ -436,7 +436,8 @@ def test_a_failing_callback_drains_first(ledger: Ledger, broken: str) -> None:
     def fail(*_args: object) -> None:
         raise RuntimeError(f"{broken} is broken")
 
-    bench = Bench(ledger, StubAttempt(gate=held), **({"certify": fail} if broken == "certify" else {}))
+    more: dict[str, Any] = {"certify": fail} if broken == "certify" else {}
+    bench = Bench(ledger, StubAttempt(gate=held), **more)
     if broken == "progress":
         bench.on_event = lambda event: fail() if isinstance(event, Ended) else None
     screening = plan_stub(ledger, ["a", "b", "c", "d"], tries=1)

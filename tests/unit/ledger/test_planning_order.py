@@ -105,7 +105,9 @@ def test_comparable_only_under_equal_conditions(change: dict[str, object], compa
 
 def test_sets_are_sets() -> None:
     """Tools and tasks compare as sets (S4-33), whatever order they were given in."""
-    one = ScreeningConditions(hardware_class="c", tasks=["b", "a"], permitted_tools=["y", "x", "x"])
+    one = ScreeningConditions.model_validate(
+        {"hardware_class": "c", "tasks": ["b", "a"], "permitted_tools": ["y", "x", "x"]}
+    )
     assert one.tasks == ("a", "b") and one.permitted_tools == ("x", "y")
 
 
