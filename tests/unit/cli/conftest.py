@@ -1,0 +1,145 @@
+"""A seeded home made through the engine and its scripted attempts: no Docker, real ledger and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
+from orchestrator.cli.main import main
+from orchestrator.engine.base import Callbacks, Settings
+from orchestrator.engine.local import LocalEngine
+from orchestrator.engine.stub import StubAttempt, plan_stub, stub_order
+from orchestrator.evidence.manifest import ManifestBuilder, Role
+from orchestrator.evidence.store import EvidenceStore
+from orchestrator.home import Home
+from orchestrator.ledger import queries
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.records import CertificateKind, add_certificate
+
+HOSTILE_TASK = "evil\x1b[31m\u202etask\nsecond line"
+HOSTILE_OUTPUT = b"start\x1b]0;title\x07\x1b[2Jred\tkept\xff\xe2\x80\xae end\n"
+SCRIPT = {
+    "fix-login": ("passed",),
+    "fix-login/2": ("failed",),
+    "group/slow": ("timeout",),
+    "flaky": ("platform_fault", "passed"),
+    "lost": ("platform_fault",),
+    HOSTILE_TASK: ("failed",),
+}
+
+
+class Witnessed:
+    """A scripted attempt that leaves evidence in the store, hostile output included."""
+
+    def __init__(self, store: EvidenceStore) -> None:
+        self._attempt = StubAttempt(script=SCRIPT)
+        self._store = store
+
+    def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
+        report = self._attempt(order, control)
+        builder = ManifestBuilder(self._store, attempt_id=order.attempt_id, try_id=order.slot_id)
+        builder.add_bytes("agent/stdout.txt", Role.COMMAND_LOG, HOSTILE_OUTPUT)
+        builder.add_bytes("agent/stderr.txt", Role.COMMAND_LOG, b"no line end")
+        builder.add_bytes("workspace/diff.patch", Role.DIFF, f"+attempt {order.attempt}\n".encode())
+        builder.add_bytes("grader/empty.txt", Role.GRADER_OUTPUT, b"")
+        builder.add_bytes("observations.json", Role.OBSERVATIONS, b'{"agent_started":true}')
+        builder.withhold("grader/tests.tar", Role.HIDDEN_TESTS, b"hidden")
+        return replace(report, manifest_digest=builder.seal(), wall_ms=61_500)
+
+
+@dataclass(frozen=True)
+class World:
+    """The seeded home: `done` is a closed screening of every kind of end, `open` one that never started."""
+
+    home: Home
+    done: str
+    open: str
+
+    def try_id(self, task: str, k: int = 1) -> str:
+        ledger = open_ledger(self.home.database_url)
+        try:
+            rows = queries.tries(ledger, self.done, task_id=task)
+            return str(next(one.row["id"] for one in rows if one.row["k"] == k))
+        finally:
+            ledger.close()
+
+
+def _certify(ledger: Ledger, screening_id: str) -> Callable[[str], None]:
+    def certify(attempt_id: str) -> None:
+        add_certificate(
+            ledger,
+            screening_id=screening_id,
+            kind=CertificateKind.TRY,
+            digest=attempt_id.lower().rjust(64, "0"),
+            envelope=b"{}",
+            who="test",
+            attempt_id=attempt_id,
+            path=f"certificates/{screening_id}/{attempt_id}.trybundle.json",
+        )
+
+    return certify
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    home = Home(tmp_path_factory.mktemp("cli") / "home").prepare()
+    ledger = open_ledger(home.database_url)
+    store = EvidenceStore(home.evidence)
+    try:
+        done = plan_stub(ledger, ["fix-login", "group/slow", "flaky", "lost", HOSTILE_TASK], name="done")
+        callbacks = Callbacks(attempt=Witnessed(store), order_for=stub_order, certify=_certify(ledger, done))
+        result = LocalEngine(ledger, callbacks, Settings(idle_ms=5, back_off_ms=1), who="test").run([done], 2)
+        assert result.states[done] == "partial"
+        waiting = plan_stub(ledger, ["fix-login"], name="waiting")
+    finally:
+        ledger.close()
+    return World(home, done, waiting)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Cli:
+    """Runs the program in this process, as its entry point does."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+        self._capsys = capsys
+        self.home = home
+
+    def __call__(self, *arguments: str, home: Path | None = None) -> Ran:
+        self._capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main(["--home", str(home or self.home), *arguments])
+        seen = self._capsys.readouterr()
+        assert isinstance(end.value.code, int)
+        return Ran(end.value.code, seen.out, seen.err)
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], world: World, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The program on the seeded home, without a Docker engine."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+    monkeypatch.delenv("ASSIZE_HOME", raising=False)
+    monkeypatch.delenv("ASSIZE_DATABASE_URL", raising=False)
+    return Cli(capsys, world.home.root)
+
+
+@pytest.fixture
+def hostile_task() -> str:
+    return HOSTILE_TASK
+
+
+@pytest.fixture
+def hostile_output() -> bytes:
+    return HOSTILE_OUTPUT
