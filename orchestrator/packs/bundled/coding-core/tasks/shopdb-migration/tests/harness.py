@@ -360,7 +360,7 @@ def _collect(process, extra_read, deadline, limit):
 
 
 def _answers(done, count):
-    lines = done.text.splitlines()
+    lines = done.text.split("\n")[:-1]  # not splitlines: other separators may stand inside the JSON
     if done.timed_out or done.cut or len(lines) != count:
         tail = done.stderr[-600:].decode("utf-8", "replace")
         raise CheckFailed(f"{len(lines)} of {count} answers (exit {done.code}, timeout {done.timed_out}): {tail}")
