@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -26,8 +26,25 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+class Program(LazyGroup):
+    """The top of the tree."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader that went away (`| head`) has seen what it wanted to see.
+
+        click would end with 1 then, which is the code of a check that said no.
+        """
+        try:
+            value = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return exits.DONE
+        return value
+
+
 @click.command(
-    cls=LazyGroup,
+    cls=Program,
     members=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"Next: assize doctor, assize COMMAND --help. {exits.SENTENCE}",
@@ -62,16 +79,11 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str] | None, debug: bool) -> int:
     try:
         code = cli.main(arguments, standalone_mode=False)
-        sys.stdout.flush()
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         return exits.INTERRUPTED
     except click.ClickException as error:
         return failures.report_usage(error)
-    except BrokenPipeError:
-        # The reader of our output went away; nothing is left to say to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.DONE
     except Exception as error:  # noqa: BLE001 - the last line of defence: reported, with --debug in full
         return failures.report(error, debug=debug)
     return code if isinstance(code, int) else exits.DONE

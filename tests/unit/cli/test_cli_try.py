@@ -67,7 +67,7 @@ def damaged(world: Any, tmp_path: Path) -> Iterator[Home]:
 
 
 def _blob(home: Home, data: dict[str, Any], path: str) -> Path:
-    digest = next(one["sha256"] for one in data["evidence"] if one["path"] == path)
+    digest: str = next(one["sha256"] for one in data["evidence"] if one["path"] == path)
     return home.evidence / "sha256" / digest[:2] / digest[2:]
 
 
