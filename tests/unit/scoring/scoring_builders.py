@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 
 from scoring.classify import View
@@ -149,21 +145,3 @@ def screenings(
 
 
 VIEWS = st.sampled_from(View)
-
-
-def golden(*groups: str) -> list[Any]:
-    """Golden vectors of the groups as pytest parameters, from ASSIZE_SCORING_CASES or the shared folder."""
-    shared = Path(os.environ.get("ASSIZE_SHARED", REPO.parent / "shared"))
-    path = Path(os.environ.get("ASSIZE_SCORING_CASES", shared / "cases" / "scoring_golden.json"))
-    if not path.is_file():
-        skip = pytest.mark.skip(reason="no golden vectors: set ASSIZE_SCORING_CASES or ASSIZE_SHARED")
-        return [pytest.param({}, id=groups[0], marks=skip)]
-    vectors = json.loads(path.read_text(encoding="utf-8"))["vectors"]
-    return [pytest.param(v, id=v["id"]) for v in vectors if v["group"] in groups]
-
-
-def same(value: object, expected: object) -> bool:
-    """Whether a result equals what a vector expects: exact fractions exactly, everything else by equality."""
-    if isinstance(expected, dict) and "exact" in expected:
-        return isinstance(value, Fraction) and value == Fraction(expected["exact"])
-    return type(value) is type(expected) and value == expected
