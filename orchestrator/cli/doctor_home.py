@@ -16,7 +16,7 @@ from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.trust import CERTIFICATE_KEY_FILE, ROOT_KEY_FILE, TrustRoot
 from orchestrator.cli.doctor_host import nearest_folder
 from orchestrator.cli.failures import expected
-from orchestrator.cli.findings import Finding, broken, missing, ok, warn
+from orchestrator.cli.findings import Finding, Health, broken, missing, ok, warn
 from orchestrator.errors import AssizeError
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
@@ -58,7 +58,8 @@ def ledger(home: Home) -> Iterator[tuple[Ledger | None, list[Finding]]]:
     opened = Ledger(create_engine(home.database_url))
     try:
         findings = _schema(opened)
-        usable = not any(finding.blocks for finding in findings)
+        # Queries are written for the newest schema only.
+        usable = all(finding.health is Health.OK for finding in findings)
         yield (opened if usable else None), findings
     finally:
         opened.close()

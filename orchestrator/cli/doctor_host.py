@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.cli.failures import expected, first_line
-from orchestrator.cli.findings import Finding, missing, ok, warn
+from orchestrator.cli.findings import Finding, broken, missing, ok, warn
 from orchestrator.cli.output import size
 from orchestrator.home import Home
 from orchestrator.screenings.attempts import GROUP
@@ -28,6 +28,7 @@ LEAST_DISK_BYTES: Final = 1_000_000_000
 WANTED_DISK_BYTES: Final = 5_000_000_000
 SKEW_S: Final = 5
 _ENGINE_TIMEOUT_S: Final = 20
+_REINSTALL: Final = "install Assize again, with its workers"
 _SETUP: Final = "make setup, or assize images build coding-core"
 
 
@@ -168,10 +169,14 @@ def _builder() -> Finding:
 
 def runner() -> Finding:
     """Whether the workers are installed."""
-    names = sorted(point.name for point in entry_points(group=GROUP))
-    if "docker" not in names:
-        return missing("attempt runner", "no runner called docker is installed", "pip install assize again")
-    return ok("attempt runner", ", ".join(names))
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if "docker" not in found:
+        return missing("attempt runner", "no runner called docker is installed", _REINSTALL)
+    try:
+        found["docker"].load()
+    except Exception as error:  # noqa: BLE001 - importing may fail in any way; each means it cannot run
+        return broken("attempt runner", problem(error), _REINSTALL)
+    return ok("attempt runner", ", ".join(sorted(found)))
 
 
 def clock(last_event_ms: int | None) -> Finding:

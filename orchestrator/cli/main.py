@@ -35,12 +35,13 @@ class Program(LazyGroup):
         click would end with 1 then, which is the code of a check that said no.
         """
         try:
-            value = super().invoke(ctx)
-            sys.stdout.flush()
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return exits.DONE
-        return value
 
 
 @click.command(

@@ -189,6 +189,14 @@ def test_a_home_that_cannot_be_made(cli: Any, places: Callable[[str], str]) -> N
     assert "/proc/assize-home" in ran.err
 
 
+@pytest.mark.parametrize("command", [["screen", "PACK", "--agent", "nop"], ["images", "build", "PACK"]])
+def test_no_engine(cli: Any, places: Callable[[str], str], command: list[str], tmp_path: Path) -> None:
+    """Cannot run here: exit 4, and what to install."""
+    ran = cli(*map(places, command), home=tmp_path / "home")
+    _is_a_sentence(ran, (exits.CANNOT,))
+    assert ran.err.splitlines()[-1].startswith("  next: install a Docker engine")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user can only be taken on by root")
 @pytest.mark.parametrize("arguments", [["status"], ["score", "01"], ["screen", "PACK", "--agent", "nop"]])
 def test_a_read_only_home(places: Callable[[str], str], world: Any, arguments: list[str]) -> None:
