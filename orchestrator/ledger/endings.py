@@ -20,9 +20,9 @@ from orchestrator.ledger.states import (
     OPERATOR_CANCELLED,
     AttemptState,
     Ending,
-    ScreeningState,
     SlotState,
     ending_of,
+    in_stopped_screening,
     interruption,
 )
 from scoring.vocabulary import Outcome, Phase, Reason
@@ -114,13 +114,11 @@ def end_attempt(
 def stop_attempt(ledger: Ledger, held: Claim, *, who: str, nusd: int | None = None) -> Answer:
     """End an attempt that the operator stopped: transition 10, or back to the queue.
 
-    It is `cancelled` when its screening was cancelled and queued again when only a process was stopped
+    Its slot is cancelled when the screening was cancelled and queued again when only a process was stopped
     (see `orchestrator.ledger.states.interruption`). Never a platform fault, never a re-run used up; what
     it cost is the platform's.
     """
-    with ledger.reading() as connection:
-        stopped = connection.scalar(sa.select(Screening.stop_reason).where(Screening.id == held.screening_id))
-    ending = interruption(screening_cancelled=stopped == ScreeningState.CANCELLED)
+    ending = interruption()
     ended = {"state": ending.attempt, "reason": OPERATOR_CANCELLED}
     return _end(ledger, held, ending, ended, None, who, 0, nusd)
 
@@ -146,6 +144,8 @@ def _end(
         )
         if won.rowcount != 1:
             return _late(connection, held, None if end is None else end.manifest_digest, who, now)
+        if not ending.final and _is_stopped(connection, held.screening_id):
+            ending = in_stopped_screening(ending)
         reserved = _settle_slot(connection, held, ending, end, now + wait_ms, now)
         _settle_money(connection, held, ending, reserved, end.nusd if end else nusd, now)
         if end is not None and end.manifest_digest is not None:
@@ -171,6 +171,11 @@ def _end(
         return _ANSWER[ending.slot]
 
 
+def _is_stopped(connection: Connection, screening_id: str) -> bool:
+    query = sa.select(Screening.stop_reason).where(Screening.id == screening_id).with_for_update()
+    return connection.scalar(query) is not None
+
+
 def _settle_slot(
     connection: Connection, held: Claim, ending: Ending, end: AttemptEnd | None, not_before: int, now: int
 ) -> int:
@@ -178,14 +183,15 @@ def _settle_slot(
     values: dict[str, Any] = {"state": ending.slot, "updated_ms": now}
     if ending.final:
         values["reserved_nusd"] = 0
-        if end is not None:
+        if end is not None and ending.slot is not SlotState.CANCELLED:
             values |= {"outcome": end.outcome, "reason": end.reason}
         else:
             values["reason"] = OPERATOR_CANCELLED
     else:
         # A new generation: a message that was sent before the fault must not start the re-run.
         values |= {"generation": TrySlot.generation + 1, "not_before_ms": not_before, "sent_ms": now}
-        values |= {"reruns": TrySlot.reruns + 1} if ending.rerun else {}
+    if ending.rerun:
+        values["reruns"] = TrySlot.reruns + 1
     if end is None:
         values["interruptions"] = TrySlot.interruptions + 1
     reserved = 0

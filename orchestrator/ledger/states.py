@@ -6,7 +6,7 @@ Nothing here touches a database. `orchestrator.ledger.transitions` carries these
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -87,17 +87,20 @@ def ending_of(outcome: Outcome, reruns: int, limit: int = RERUN_LIMIT) -> Ending
     return Ending(AttemptState.VOID, SlotState.UNCOUNTABLE, rerun=False)
 
 
-def interruption(*, screening_cancelled: bool) -> Ending:
-    """The end of an attempt that the operator stopped.
+def interruption() -> Ending:
+    """The end of an attempt that the operator stopped: its slot goes back to the queue.
 
-    Transition 10 when the screening is cancelled. When only this process is stopped (Ctrl-C twice) the
-    slot goes back to the queue instead, because the operator has not given up the screening: `cancelled`
-    is terminal, so the same command could never finish it, and transition 6 would book a platform fault
-    that did not happen and use up a re-run. The attempt stays in the ledger, the slot counts its
-    interruptions, and both are shown, so that stopping a process is not a silent re-roll.
+    Stopping a process (Ctrl-C twice) is not giving the screening up. `cancelled` is terminal, so with
+    transition 10 the same command could never finish; transition 6 would book a platform fault that did
+    not happen and use up a re-run. The attempt stays in the ledger, the slot counts its interruptions, and
+    both are shown, so that stopping a process is not a silent re-roll.
     """
-    slot = SlotState.CANCELLED if screening_cancelled else SlotState.QUEUED
-    return Ending(AttemptState.VOID, slot, rerun=False)
+    return Ending(AttemptState.VOID, SlotState.QUEUED, rerun=False)
+
+
+def in_stopped_screening(ending: Ending) -> Ending:
+    """Transition 10: what would go back to the queue is cancelled once its screening was stopped."""
+    return ending if ending.final else replace(ending, slot=SlotState.CANCELLED)
 
 
 def closing_state(

@@ -191,7 +191,7 @@ class LedgerMachine(RuleBasedStateMachine):
             slot.state, slot.outcome = "recorded", end.outcome
             self.model.used += COST
         elif end.outcome is Outcome.PLATFORM_FAULT and slot.reruns < 2:
-            slot.state, slot.reruns = "queued", slot.reruns + 1
+            slot.state, slot.reruns = "cancelled" if self.model.stopped else "queued", slot.reruns + 1
             self.model.platform += COST
         else:
             slot.state, slot.outcome = "uncountable", end.outcome
@@ -291,6 +291,11 @@ class LedgerMachine(RuleBasedStateMachine):
             )
         status = queries.status(self.ledger, self.screening)
         assert (status.used_nusd, status.platform_nusd) == (self.model.used, self.model.platform)
+
+    @invariant()
+    def a_stopped_screening_has_nothing_waiting(self) -> None:
+        waiting = {slot.state for slot in self.model.slots.values()} & {"planned", "queued"}
+        assert not (self.model.stopped and waiting)
 
     @invariant()
     def every_invariant_holds(self) -> None:

@@ -15,6 +15,7 @@ from orchestrator.ledger.states import (
     SlotState,
     closing_state,
     ending_of,
+    in_stopped_screening,
     interruption,
 )
 from scoring.vocabulary import Outcome
@@ -37,10 +38,18 @@ def test_two_reruns_then_uncountable() -> None:
 
 
 def test_an_interruption_is_never_a_rerun() -> None:
-    """Stopping the process gives the slot back, cancelling the screening ends it; neither is a fault."""
-    for cancelled, slot in ((False, SlotState.QUEUED), (True, SlotState.CANCELLED)):
-        ending = interruption(screening_cancelled=cancelled)
-        assert (ending.slot, ending.attempt, ending.rerun) == (slot, AttemptState.VOID, False)
+    """Stopping the process gives the slot back; it is nobody's fault."""
+    ending = interruption()
+    assert (ending.slot, ending.attempt, ending.rerun) == (SlotState.QUEUED, AttemptState.VOID, False)
+
+
+@given(st.sampled_from(Outcome), st.integers(0, 3))
+def test_nothing_goes_back_to_the_queue_of_a_stopped_screening(outcome: Outcome, reruns: int) -> None:
+    """Transition 10: otherwise such a slot would stay open for ever; ends that count stay what they are."""
+    for ending in (ending_of(outcome, reruns), interruption()):
+        stopped = in_stopped_screening(ending)
+        assert stopped.final and stopped.attempt is ending.attempt
+        assert stopped == ending if ending.final else stopped.slot is SlotState.CANCELLED
 
 
 _COUNTS = st.dictionaries(st.sampled_from(SlotState), st.integers(0, 4))

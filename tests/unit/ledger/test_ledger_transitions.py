@@ -238,6 +238,22 @@ def test_pause_returns_the_window_and_lets_running_tries_finish(
     assert violations(ledger) == []
 
 
+def test_a_fault_after_a_pause_or_a_cancel(ledger: Ledger, owner_id: str, end: MakeEnd) -> None:
+    """A slot that comes back is not claimed while its screening is paused, and is cancelled with it."""
+    screening, held = running(ledger, owner_id)
+    pause(ledger, screening, who="test")
+    assert end_attempt(ledger, held, end(Reason.ENGINE_ERROR), back_off_ms=0) is Answer.REQUEUED
+    assert claim(ledger, screening, owner_id, lease_ms=LEASE) is None
+    resume(ledger, screening, who="test")
+    again = claim(ledger, screening, owner_id, lease_ms=LEASE)
+    assert again is not None
+    cancel(ledger, screening, who="test")
+    answer = end_attempt(ledger, again, end(Reason.SANDBOX_LOST, digest="2" * 64), back_off_ms=0)
+    assert answer is Answer.CANCELLED
+    assert close(ledger, screening, who="test") is ScreeningState.CANCELLED
+    assert violations(ledger) == []
+
+
 def test_the_same_identity_is_planned_once_while_open(ledger: Ledger, owner_id: str, end: MakeEnd) -> None:
     """The same command resumes; after the close a new screening may be planned (S4-29)."""
     screening, held = running(ledger, owner_id)
