@@ -10,7 +10,8 @@ Writes `checks.json` {"passed", "total", "checks": [{"name", "ok"}]} and then `r
 check holds, else 0. If this process itself breaks, there is no reward file, which means "no verdict".
 
 `--root-dir DIR` runs the same checks outside a container: workspace in DIR/workspace, logs in
-DIR/logs/verifier.
+DIR/logs/verifier. It insists on a process namespace of its own (`unshare --pid --fork --mount-proc`), because
+children are ended by their user id.
 """
 
 import json
@@ -471,6 +472,8 @@ def _verdict(results):
 
 def main(argv):
     if len(argv) == 2 and argv[0] == "--root-dir":
+        if os.getpid() != 1:
+            raise SystemExit("--root-dir needs a process namespace of its own: unshare --pid --fork --mount-proc")
         _settings["workspace"] = Path(argv[1]) / "workspace"
         _settings["logs"] = Path(argv[1]) / "logs" / "verifier"
     elif argv:
