@@ -1,4 +1,7 @@
-"""Completion of pack, agent and screening names in the shell; whatever goes wrong completes nothing."""
+"""Completion of pack, agent and screening names in the shell; whatever goes wrong completes nothing.
+
+Every command names its completer, so the houses are imported only when the shell asks.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,8 @@ from collections.abc import Callable, Iterable
 
 import click
 
-from orchestrator.agents import registry
 from orchestrator.errors import AssizeError
 from orchestrator.home import Home
-from orchestrator.ledger import queries
-from orchestrator.ledger.db import sqlite_file
-from orchestrator.ledger.migrate import open_ledger
-from orchestrator.packs import catalog
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -30,14 +28,22 @@ def _completer(names: Callable[[Home], Iterable[str]], *, any_case: bool = False
 
 
 def _packs(home: Home) -> Iterable[str]:
+    from orchestrator.packs import catalog
+
     return (ref.name for ref in catalog.list_packs(home) if ref.problem is None)
 
 
 def _agents(home: Home) -> Iterable[str]:
+    from orchestrator.agents import registry
+
     return (agent.revision.name for agent in registry.list_agents(home))
 
 
 def _screenings(home: Home) -> Iterable[str]:
+    from orchestrator.ledger import queries
+    from orchestrator.ledger.db import sqlite_file
+    from orchestrator.ledger.migrate import open_ledger
+
     path = sqlite_file(home.database_url)
     if path is not None and not path.exists():
         return []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any, Final, Protocol
 import click
 
 from orchestrator.cli.output import cell, duration, emit_line
+from orchestrator.cli.watching import wants_live
 from orchestrator.engine.base import (
     Cancelling,
     Closed,
@@ -176,11 +176,6 @@ class LiveDisplay:
         return f", about {(time.monotonic() - self._began) / done * (total - done):.0f}s to go"
 
 
-def wants_live() -> bool:
-    """A live view needs a terminal that is not dumb, and no CI."""
-    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
-
-
 @contextmanager
 def display_for(
     names: Mapping[str, str], totals: Mapping[str, int], *, jsonl: bool, quiet: bool
@@ -190,7 +185,7 @@ def display_for(
         yield JsonlDisplay(names)
     elif quiet:
         yield lambda event: None
-    elif wants_live():
+    elif wants_live(sys.stderr):
         from rich.console import Console
         from rich.live import Live
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 
 from orchestrator.cli import completion
-from orchestrator.cli.listing import Column, Style, listing_options, show_list, style_of
-from orchestrator.cli.output import call_of, dollars, emit, when
+from orchestrator.cli.listing import Column, Row, Style, listing_options, show_list, style_of
+from orchestrator.cli.output import call_of, dollars, emit, table_lines, when
 from orchestrator.cli.reading import Reading, reading
 from orchestrator.cli.serial import screening_data
 from orchestrator.cli.status_details import detail_lines, details
-from orchestrator.cli.watching import watch
+from orchestrator.cli.watching import wants_live, watch
 from orchestrator.errors import UsageError
 from orchestrator.ledger import queries
 from orchestrator.ledger.states import OPEN_SCREENINGS
@@ -78,7 +79,7 @@ def command(context: click.Context, screening: str | None, follow: bool, interva
         raise UsageError(f"-o {chosen.format} is for the list; one screening is text or json")
     with reading(context) as found:
         if follow:
-            _watch(found, screening, chosen, interval)
+            _watch(found, screening, chosen, interval, call_of(context))
         elif screening is None:
             rows = _rows(found)
             show_list(chosen, rows, schema=LIST_SCHEMA, key="screenings", empty=EMPTY)
@@ -103,25 +104,30 @@ def _one(found: Reading, prefix: str, style: Style, call: str) -> None:
         click.echo(line)
 
 
-def _watch(found: Reading, prefix: str | None, style: Style, interval: float) -> None:
-    ids: list[str] | None = None
-    if prefix is not None:
-        ids = [found.find(queries.find_screening, "screening", prefix)[1]]
-
-    def look() -> list[dict[str, Any]]:
-        rows = _rows(found)
-        return rows if ids is None else [row for row in rows if row["screening"] in ids]
-
+def _watch(found: Reading, prefix: str | None, style: Style, interval: float, call: str) -> None:
     if style.format not in ("table", "json"):
         raise UsageError(f"--watch cannot be written as {style.format}", hint="leave -o away, or -o json")
-    if not look():
+    if prefix is None and not _rows(found):
         click.echo(EMPTY)
         return
+    ledger, one = None, None
+    if prefix is not None:
+        ledger, one = found.find(queries.find_screening, "screening", prefix)
+
+    def look() -> list[dict[str, Any]]:
+        return [row for row in _rows(found) if one in (None, row["screening"])]
+
+    def draw(rows: Sequence[Row]) -> list[str]:
+        if ledger is not None and one is not None:
+            return detail_lines(details(found.home, ledger, one), call)
+        names = [column.name for column in style.columns]
+        return table_lines(names, [[column.text(row) for column in style.columns] for row in rows])
+
     watch(
         look,
         columns=style.columns,
         schema=LIST_SCHEMA if style.format == "json" else None,
         is_open=lambda row: row["state"] in OPEN_SCREENINGS,
-        redraw=style.format == "table" and sys.stdout.isatty(),
+        draw=draw if style.format == "table" and wants_live(sys.stdout) else None,
         wait=lambda: time.sleep(interval),
     )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -226,3 +229,18 @@ def test_hostile_task_names_are_neutralised_everywhere(cli: Any, world: Any, hos
     assert shown in cli("tries", world.done).out
     data = json.loads(cli("tries", world.done, "--json", "--task", hostile_task).out)
     assert data["tries"][0]["task"] == hostile_task
+
+
+def test_ctrl_c_ends_a_watch_quietly(world: Any) -> None:
+    """Once the first picture is there, SIGINT ends it with 130 and one word."""
+    script = "from orchestrator.cli.main import main; main()"
+    arguments = ["--home", str(world.home.root), "status", world.open, "--watch"]
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert world.open in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    # Python starts a fresh line below the ^C of the terminal.
+    assert (process.returncode, said.strip()) == (130, "interrupted")

@@ -111,13 +111,13 @@ def test_watch_looks_until_nothing_is_open(redraw: bool) -> None:
             columns=COLUMNS,
             schema=None,
             is_open=lambda row: row["a"] == "open",
-            redraw=redraw,
+            draw=(lambda rows: [f"state {rows[0]['a']}"]) if redraw else None,
             wait=lambda: waits.append(None),
         )
     assert len(waits) == 3
     assert next(looks, None) is None
     if redraw:
-        assert "closed" in out.getvalue()
+        assert "state closed" in out.getvalue()
     else:
         assert out.getvalue().splitlines() == ["a open  b 1", "a open  b 2", "a closed  b 3"]
 
