@@ -41,6 +41,10 @@ class SandboxMismatchError(WorkerError):
         self.field = field
 
 
+class UnstartableError(WorkerError):
+    """What the agent left cannot be started again without harm to the engine; it is not graded."""
+
+
 class CarryOverflowError(WorkerError):
     """What the agent left is larger than the artefact cap; nothing of it is graded."""
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from orchestrator.attempts import AttemptOrder
 from orchestrator.observations import Clock, Death
 from workers.adapters.launch import BUNDLE, HOME, INSTRUCTION, OUT, Launch, contract_environment, plan_launch
+from workers.capture.growth import disk_watch
 from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError, SandboxMismatchError
 from workers.sandbox.bundles import BundleMismatchError
 from workers.sandbox.container import Container
@@ -127,7 +128,7 @@ def _run_agent(
         cap_bytes=order.caps.output_bytes,
         still_running=container.is_running,
         cancelled=cancelled,
-        disk_full=station.disk_watch(container).over,
+        disk_full=disk_watch(station, container).over,
     )
     phase.facts["agent_exit_code"] = result.exit_code
     phase.facts["agent_output_bytes"] = result.seen_bytes

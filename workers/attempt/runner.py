@@ -29,7 +29,7 @@ from orchestrator.evidence.errors import EvidenceError
 from orchestrator.evidence.manifest import ManifestBuilder
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.faults import Decision, decide
-from orchestrator.observations import Observations
+from orchestrator.observations import Observations, VerdictProblem
 from scoring.vocabulary import Phase
 from workers.attempt import evidence
 from workers.attempt.phases import AgentPhase, run_agent_phase
@@ -42,6 +42,7 @@ from workers.errors import (
     ContainerGoneError,
     EngineCallError,
     PathRefusedError,
+    UnstartableError,
 )
 from workers.grading.grade import Graded, GradeInput, Started, grade, start_grader
 from workers.grading.verdict import PassRule
@@ -230,11 +231,12 @@ class _Attempt:
 
     def _collect_and_grade(self) -> None:
         self._collect()
-        if self.carry is None:
+        in_place = self.order.grading == "in_place"
+        if self.carry is None or (in_place and self.snapshot is None):
             return
         first, self.first = self.first, None
         carry = self.carry
-        if self.order.grading == "in_place":
+        if in_place:
             carry = replace(carry, tar_body_bytes=0, deleted=[])
         for number in range(1, self.order.gradings + 1):
             task = self._grade_input(number)
@@ -267,7 +269,11 @@ class _Attempt:
                 spool=self.spool,
             )
             if order.grading == "in_place" and not self.agent.over():
+                if not container.has_plain_users():
+                    raise UnstartableError("the files of users and groups are no regular files")
                 self.snapshot = container.commit("assize-snapshot", order.labels)
+        except UnstartableError:
+            self.facts["verdict_problem"] = VerdictProblem.MISSING
         except (CarryOverflowError, PathRefusedError):
             self.facts["artifact_overflow"] = True
         except OSError as error:  # the spool: our own disk

@@ -16,6 +16,7 @@ from orchestrator.attempts import AttemptOrder
 from orchestrator.observations import Clock, Death, VerdictProblem
 from workers.capture.carry import Carry
 from workers.capture.folder import read_folder
+from workers.capture.growth import disk_watch
 from workers.capture.source import EngineSource, source_of
 from workers.errors import (
     ContainerGoneError,
@@ -177,7 +178,7 @@ def _run_tests(
         cap_bytes=order.caps.output_bytes,
         still_running=started.container.is_running,
         cancelled=cancelled,
-        disk_full=station.disk_watch(started.container).over,
+        disk_full=disk_watch(station, started.container).over,
     )
 
 
@@ -232,11 +233,12 @@ def _note_refusal(
     the pinned image starts in the same way and the snapshot does not, it is the agent's.
     """
     death = _own_end(started)
+    refused = isinstance(error, PathRefusedError) or (
+        task.snapshot is not None and error.status is not None and _pinned_starts(station, task)
+    )
     if death is not None:
         graded.death = death
-    elif task.snapshot is not None and error.status is not None and _pinned_starts(station, task):
-        graded.verdict = Verdict(None, None, VerdictProblem.MISSING)
-    elif isinstance(error, PathRefusedError):
+    elif refused:
         graded.verdict = Verdict(None, None, VerdictProblem.MISSING)
     elif graded.started:
         graded.engine_error = f"{error.call}:{error.kind}"

@@ -68,7 +68,9 @@ def translated(call: str) -> Iterator[None]:
         raise ContainerGoneError(call, type(error).__name__, str(error.explanation), 404) from None
     except docker.errors.APIError as error:
         if _of_a_path(call, error):
-            raise PathRefusedError(call, type(error).__name__, str(error.explanation)[-500:]) from None
+            raise PathRefusedError(
+                call, type(error).__name__, str(error.explanation)[-500:], error.status_code
+            ) from None
         raise EngineCallError(call, type(error).__name__, str(error.explanation), error.status_code) from None
     except (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError) as error:
         raise EngineCallError(call, type(error).__name__, str(error)) from None
@@ -119,8 +121,11 @@ class Engine:
                 docker.errors.create_api_error_from_http_exception(error)
         return _chunks(call, response)
 
-    def path_mode(self, container_id: str, path: str) -> int | None:
-        """Mode bits, in the engine's own form, of a path in a container; None if there is no such path."""
+    def path_stat(self, container_id: str, path: str) -> Mapping[str, Any] | None:
+        """`mode` (bits in the engine's own form) and `size` of a path in a container; None if absent.
+
+        Links above the path are followed inside the container, the path itself is not.
+        """
         with translated("stat_archive"):
             response = self.api.head(
                 f"{self.api.base_url}/v{self.api_version}/containers/{container_id}/archive",
@@ -133,7 +138,8 @@ class Engine:
                 response.raise_for_status()
             except requests.HTTPError as error:
                 docker.errors.create_api_error_from_http_exception(error)
-        return int(json.loads(base64.b64decode(response.headers[_STAT_HEADER]))["mode"])
+        found: Mapping[str, Any] = json.loads(base64.b64decode(response.headers[_STAT_HEADER]))
+        return found
 
     def image_config(self, image_id: str) -> Mapping[str, Any]:
         """`Config` of an image by Id (immutable, so remembered); `ImageMissingError` if absent."""

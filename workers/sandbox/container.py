@@ -18,6 +18,8 @@ from workers.sandbox.watch import EngineWatch
 _EVENT_WAIT_S: Final = 3.0
 _STOP_WAIT_S: Final = 30
 _MODE_FOLDER: Final = 1 << 31  # os.ModeDir of the engine's language
+_MODE_TYPE: Final = 0x8F280000  # os.ModeType: anything but a regular file
+_MAX_USERS_BYTES: Final = 1 << 20
 MAX_CHANGES_BYTES: Final = 32 << 20
 
 
@@ -154,10 +156,22 @@ class Container:
         """Chunks of an uncompressed tar of `path`; raises `ContainerGoneError` if there is no such path."""
         return self._engine.stream("get_archive", f"/containers/{self.id}/archive", path=path)
 
+    def has_plain_users(self) -> bool:
+        """Whether the engine can read the files of users and groups of a stopped container.
+
+        It reads them whole at every start and exec, and waits for ever if they are pipes: a container
+        without this must never be started.
+        """
+        found = [self._engine.path_stat(self.id, path) for path in ("/etc/passwd", "/etc/group")]
+        return all(
+            stat is None or (not stat["mode"] & _MODE_TYPE and stat["size"] <= _MAX_USERS_BYTES)
+            for stat in found
+        )
+
     def is_folder(self, path: str) -> bool | None:
         """Whether `path` is a folder; None if there is no such path."""
-        mode = self._engine.path_mode(self.id, path)
-        return None if mode is None else bool(mode & _MODE_FOLDER)
+        stat = self._engine.path_stat(self.id, path)
+        return None if stat is None else bool(stat["mode"] & _MODE_FOLDER)
 
     def commit(self, repository: str, labels: Mapping[str, str]) -> str:
         """Snapshot the stopped container's file system as an image; returns its Id."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from workers.capture.source import source_of
-from workers.errors import CarryOverflowError, ImageMissingError, WorkerError
-from workers.sandbox import disk
+from workers.errors import ImageMissingError
 from workers.sandbox.bundles import BundleVolumes
 from workers.sandbox.client import Engine
 from workers.sandbox.container import Container
-from workers.sandbox.disk import DiskWatch, free_on
 from workers.sandbox.disposer import Disposer
 from workers.sandbox.prepared import Prepared, PreparedImages
 from workers.sandbox.watch import EngineWatch
@@ -44,25 +41,8 @@ class Station:
             prepared = prepare()
             return Container.create(self.engine, self.watch, name, body(prepared.id)), prepared
 
-    def disk_watch(self, container: Container) -> DiskWatch:
-        """Watches what a running container of ours writes."""
-        root = self._disk_root()
-        source = source_of(container, lambda paths: {})
-
-        def too_many_files() -> bool:
-            try:
-                source.changes()
-            except CarryOverflowError:
-                return True
-            except WorkerError:  # cannot be told while it runs; it will be when it is dead
-                return False
-            return False
-
-        return DiskWatch(
-            lambda: free_on(root), container.written_bytes, too_many_files, limit_bytes=disk.LIMIT_BYTES
-        )
-
-    def _disk_root(self) -> str:
+    def disk_root(self) -> str:
+        """Where the engine keeps its files on this host (asked once)."""
         if self._root is None:
             self._root = str(self.engine.info().get("DockerRootDir") or "")
         return self._root
