@@ -7,7 +7,9 @@ and the plan shows that it was promised.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import ScreeningResult, TryResult, Verdict, part_verdict
 from orchestrator.certificates.verify import DEFAULT_POLICY, Policy, read_source
 from orchestrator.evidence.store import EvidenceStore
+from scoring.facts import Conditions, ModelUse, Population, PriceSheet, Provenance, TaskTags
+from scoring.numbers import exact
 from scoring.tries import CertificateState, Plan, SandboxLevel, VerifiedTry
 from scoring.vocabulary import OUTCOME_OF, Outcome, Reason
 
@@ -40,12 +44,22 @@ def from_bundle(
     trust: TrustRoot,
     *,
     pack_is_current: bool,
+    tags: Mapping[str, TaskTags] | None = None,
+    population: Population | None = None,
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
 ) -> Handover:
     """Verify a screening bundle and hand its tries over; see `from_files`."""
     files = decode_screening(read_source(source, SCREENING_LIMIT_BYTES))
-    return from_files(files, trust, pack_is_current=pack_is_current, store=store, policy=policy)
+    return from_files(
+        files,
+        trust,
+        pack_is_current=pack_is_current,
+        tags=tags,
+        population=population,
+        store=store,
+        policy=policy,
+    )
 
 
 def from_files(
@@ -53,6 +67,8 @@ def from_files(
     trust: TrustRoot,
     *,
     pack_is_current: bool,
+    tags: Mapping[str, TaskTags] | None = None,
+    population: Population | None = None,
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
 ) -> Handover:
@@ -60,7 +76,9 @@ def from_files(
 
     Each planned slot gives at most one try: its last sound certificate as `valid`; else a certificate of
     this slot that does not hold, or one that the signed summary lists and whose file is broken, as
-    `invalid`; else nothing. Raises `VerificationError` when the opening does not hold.
+    `invalid`; else nothing. What no certificate states comes from the caller or stays None: whether the
+    pack is current, its manifest's `tags` by task, and the `population` that the tasks are. Raises
+    `VerificationError` when the opening does not hold.
     """
     result = check_screening(files, trust, store=store, policy=policy)
     opening = result.opening
@@ -68,7 +86,7 @@ def from_files(
     if opening is None or part_verdict(broken, Part.AUTHENTIC) is not Verdict.YES:
         first, *more = [f for f in broken if f.rule.exit_code]
         raise VerificationError(first.code, f"the opening does not hold: {first.detail}", more=tuple(more))
-    plan = plan_of(opening, pack_is_current=pack_is_current)
+    plan = plan_of(opening, pack_is_current=pack_is_current, tags=tags, population=population)
     chosen: dict[Slot, VerifiedTry] = {
         slot: _from_certificate(one, CertificateState.VALID)
         for slot, one in last_attempts(result.tries).items()
@@ -86,7 +104,13 @@ def from_files(
     return Handover(plan, tuple(chosen[slot] for slot in slots), result)
 
 
-def plan_of(opening: dict[str, Any], *, pack_is_current: bool) -> Plan:
+def plan_of(
+    opening: dict[str, Any],
+    *,
+    pack_is_current: bool,
+    tags: Mapping[str, TaskTags] | None = None,
+    population: Population | None = None,
+) -> Plan:
     """The opening's promise in the scorer's words."""
     tasks = opening["plan"]
     return Plan(
@@ -102,7 +126,42 @@ def plan_of(opening: dict[str, Any], *, pack_is_current: bool) -> Plan:
         judge=opening["judge"],
         pack_is_current=pack_is_current,
         withheld_tasks=frozenset(entry["taskId"] for entry in tasks if entry["answerKeyWithheld"]),
+        agent_version=opening["agent"]["version"],
+        models=_models(opening["agent"]),
+        conditions=_conditions(opening),
+        tags=None if tags is None else dict(tags),
+        population=population,
     )
+
+
+def _conditions(opening: dict[str, Any]) -> Conditions:
+    stated, tools = opening["conditions"], opening["conditions"]["permittedTools"]
+    planned = [entry for entry in opening["plan"] if entry["tries"]]
+    return Conditions(
+        suite_version=f"{opening['pack']['id']}@{opening['pack']['version']}",
+        timeouts_ms=tuple(sorted((entry["taskId"], entry["caps"]["agentWallMs"]) for entry in planned)),
+        step_limit=stated["stepLimit"],
+        network_policy=stated["networkPolicy"]["digest"]["sha256"],
+        permitted_tools=None if tools is None else frozenset(tools),
+        hardware_class=stated["hardwareClass"],
+        runtime=stated["runtime"],
+        repeats=stated["repeats"],
+        provenance=Provenance(opening["provenanceLabel"]),
+    )
+
+
+def _models(agent: dict[str, Any]) -> tuple[ModelUse, ...]:
+    return tuple(ModelUse(one["role"], one["id"], one["snapshot"]) for one in agent["models"])
+
+
+def _price_sheet(usage: dict[str, Any]) -> PriceSheet | None:
+    sheet = usage["priceList"]
+    return None if sheet is None else PriceSheet(sheet["id"], sheet["date"], sheet["digest"]["sha256"])
+
+
+def _unix_s(text: str) -> int:
+    """Seconds of a whole-second UTC text, whose form the verifier has checked."""
+    return int(datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp())
 
 
 def _is_ours(predicate: dict[str, Any], result: ScreeningResult, plan: Plan) -> bool:
@@ -144,9 +203,34 @@ def _from_certificate(one: TryResult, state: CertificateState) -> VerifiedTry:
         certificate_digest=one.digest,
         level=SandboxLevel(body["sandbox"]["level"]),
         public=body["visibility"] == "public",
-        cost_nusd=body["usage"]["costNusd"],
         wall_ms=body["time"]["wallMs"],
+        provenance=Provenance(body["provenanceLabel"]),
+        pack_version=body["pack"]["version"],
+        agent_version=body["agent"]["version"],
+        models=_models(body["agent"]),
+        runner_version=body["sandbox"]["runner"]["version"],
+        **(_figures(body) if state is CertificateState.VALID else {"cost_nusd": None}),
     )
+
+
+def _figures(body: dict[str, Any]) -> dict[str, Any]:
+    """Usage, grading and times; taken from a certificate that holds, for in others they may contradict."""
+    usage, result, time = body["usage"], body["result"], body["time"]
+    return {
+        "metered": usage["metered"],
+        "requests": usage["requests"],
+        "input_tokens": usage["inputTokens"],
+        "cached_input_tokens": usage["cachedInputTokens"],
+        "output_tokens": usage["outputTokens"],
+        "cost_nusd": usage["costNusd"],
+        "paid_tool_calls_nusd": usage["paidToolCallsNusd"],
+        "price_sheet": _price_sheet(usage),
+        "reward": None if result["reward"] is None else exact(result["reward"]),
+        "checks_passed": result["checksPassed"],
+        "checks_total": result["checksTotal"],
+        "handed_off_unix_s": _unix_s(time["handedOffAt"]),
+        "finished_unix_s": _unix_s(time["finishedAt"]),
+    }
 
 
 def _from_summary(entry: dict[str, Any], plan: Plan) -> VerifiedTry:
@@ -166,4 +250,8 @@ def _from_summary(entry: dict[str, Any], plan: Plan) -> VerifiedTry:
         public=True,
         cost_nusd=None,
         wall_ms=entry["wallMs"],
+        provenance=plan.provenance,
+        pack_version=plan.pack_version,
+        agent_version=plan.agent_version,
+        models=plan.models,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from fractions import Fraction
 
 from scoring.numbers import ratio
@@ -27,14 +27,17 @@ def inputs_digest(plan: Plan, tries: Sequence[VerifiedTry], **settings: str | Fr
 
 
 def _line(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+    return json.dumps(value, separators=(",", ":"), default=_plain).encode("ascii") + b"\n"
 
 
 def _plain(value: object) -> object:
+    """What JSON does not know; records become the list of their fields."""
     if isinstance(value, Fraction):
         return ratio(value)
     if isinstance(value, dict):
         return [[key, value[key]] for key in sorted(value)]
     if isinstance(value, (set, frozenset)):
         return sorted(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, item.name) for item in fields(value)]
     return value
