@@ -67,6 +67,8 @@ def assize(home: Path, *arguments: str) -> Ran:
         capture_output=True,
         text=True,
         env=environment,
+        # Not the folder of the repository, which would be searched for modules before the installation.
+        cwd=home.parent,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
 

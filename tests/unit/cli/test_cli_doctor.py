@@ -66,6 +66,9 @@ class FakeEngine:
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     engine = FakeEngine()
     monkeypatch.setattr(doctor_host, "connect", lambda _timeout: engine)
+    # Some runner; that the real one loads is for the test on a real engine.
+    installed = EntryPoint("docker", "orchestrator.engine.stub:StubAttempt", "assize.attempt")
+    monkeypatch.setattr(doctor_host, "entry_points", lambda group: [installed])
     return engine
 
 
