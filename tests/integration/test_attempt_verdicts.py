@@ -185,3 +185,22 @@ def test_the_agent_runs_as_the_declared_user(
     test = f'[ "$(cat /tmp/out.txt)" = {wanted} ] && echo 1 > /logs/verifier/reward.txt'
     order = make_order(solve, test, agent_user=user)
     assert runner(order, control).decision.outcome is Outcome.PASSED
+
+
+def test_the_verifier_can_run_agent_code_as_another_user(
+    runner: AttemptRunner, control: Any, make_order: MakeOrder
+) -> None:
+    """sandbox.md 3.2: agent code under another uid can neither read the tests nor write a verdict."""
+    test = """python3 -I - <<'CODE'
+import subprocess
+def child(script):
+    return subprocess.run(["bash", "-c", script], user=65532, group=65532, extra_groups=[]).returncode
+assert child("exit 0") == 0
+assert child("cat /tests/test.sh 2>/dev/null") != 0
+assert child("echo 1 > /logs/verifier/reward.json 2>/dev/null") != 0
+assert child("kill -9 1 2>/dev/null") != 0
+open("/logs/verifier/reward.txt", "w").write("1")
+CODE
+"""
+    report = runner(make_order("true", test), control)
+    assert report.decision.outcome is Outcome.PASSED

@@ -15,6 +15,10 @@ from workers.errors import SandboxMismatchError
 PID1_UID: Final = 65533
 """PID 1 runs as this uid, which is never the agent's: without CAP_KILL the agent cannot end it."""
 
+GRADER_PID1: Final = "0:0"
+"""A verifier's PID 1 is root: under no-new-privileges a command run as root in a container that was started
+by another uid gets none of the capabilities (measured), and could not drop agent code to another uid."""
+
 GRADER_CAPABILITIES: Final = ("SETUID", "SETGID", "KILL")
 """What a verifier needs to run agent code as another uid and to stop it; nothing else is added."""
 
@@ -79,7 +83,7 @@ def create_body(
         "Image": image_id,
         "Entrypoint": ["sleep"],
         "Cmd": [str(limits.lifetime_s)],
-        "User": f"{PID1_UID}:{PID1_UID}",
+        "User": GRADER_PID1 if grader else f"{PID1_UID}:{PID1_UID}",
         "Labels": dict(labels),
         "NetworkDisabled": True,
         "StopSignal": "SIGKILL",
