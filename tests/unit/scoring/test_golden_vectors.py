@@ -19,8 +19,6 @@ NOT_YET: set[str] = {
     *("s2-deliverable", "s2-deliverable-set", "s2-stability", "s2-tiebreak"),
     *("s4-summary", "s4-level", "s4-composite", "s4-comparable"),
     *("st-signflip", "st-passk-variance", "st-holm"),
-    *("s0-latency-curve", "s0-cost-curve", "s0-consistency", "s0-composite", "s0-radar", "s0-renormalise"),
-    "s0-repeatability",
 }
 """Groups that may still lack an adapter; empty when all methodologies are in."""
 
