@@ -1,4 +1,4 @@
-"""The conditions of a screening, which runs may be compared, and when a command means the same one."""
+"""The conditions of a screening, and when a command means the same one."""
 
 from __future__ import annotations
 
@@ -59,34 +59,6 @@ class ScreeningConditions(BaseModel):
     def as_data(self) -> dict[str, Any]:
         """Plain canonical data, for the opening statement and the ledger."""
         return self.model_dump(mode="json")
-
-
-def comparability(conditions: ScreeningConditions, pack_digest: str) -> str:
-    """Digest over the fields of S4-33: two screenings may be compared exactly when it is equal.
-
-    The fields are suite version, timeout, step limit, network policy, permitted tools, hardware class,
-    repeats and provenance. A subset of tasks is another suite, and the container runtime is part of the
-    hardware class: results under runsc and runc are not comparable (reference/sandbox.md).
-    """
-    caps = conditions.caps.model_dump(mode="json")
-    timeout = {name: caps.pop(name) for name in ("agent_wall_ms", "grade_wall_ms")}
-    tasks, tools = conditions.tasks, conditions.permitted_tools
-    return canonical.digest(
-        {
-            "suite": {"pack": pack_digest, "tasks": None if tasks is None else list(tasks)},
-            "timeout": timeout,
-            "stepLimit": conditions.step_limit,
-            "networkPolicy": conditions.network,
-            "permittedTools": None if tools is None else list(tools),
-            "hardwareClass": {
-                "class": conditions.hardware_class,
-                "runtime": conditions.runtime,
-                "limits": caps,
-            },
-            "repeats": conditions.tries,
-            "provenance": conditions.provenance,
-        }
-    )
 
 
 def screening_identity(

@@ -22,13 +22,13 @@ from orchestrator.ledger.states import OPEN_SCREENINGS
 from orchestrator.ledger.transitions import Claim, plan
 from orchestrator.observations import Observations
 from orchestrator.packs.pack import Pack, PackTask
-from orchestrator.planning.conditions import ScreeningConditions, comparability, screening_identity
+from orchestrator.planning.conditions import ScreeningConditions, screening_identity
 from orchestrator.planning.plan import PlannedTask, new_seed, plan_slots
 from orchestrator.screenings.attempts import Runner, liveness_of, load_runner
 from orchestrator.screenings.certify import Certifier, UncertifiedError
 from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
-from orchestrator.screenings.opening import Sponsors
+from orchestrator.screenings.opening import Sponsors, comparability_of
 from orchestrator.screenings.orders import Bench, limit_ms
 
 WHO = "operator"
@@ -100,7 +100,7 @@ def launch(
     for agent in agents:
         agent.verify_bundle()
         bench = Bench(installation, pack, agent, conditions, images)
-        screening_id, state, resumed = _plan(installation, bench, tasks, sponsors, again=again)
+        screening_id, state, resumed = _plan(installation, bench, tasks, sponsors, issuer, again=again)
         certifier = Certifier(installation, signer, issuer, bench, screening_id)
         certifier.open(sponsors)
         launches.append(Launch(screening_id, bench, certifier, state, resumed))
@@ -113,7 +113,13 @@ def _narrowed(conditions: ScreeningConditions, pack: Pack, tasks: Sequence[PackT
 
 
 def _plan(
-    installation: Installation, bench: Bench, tasks: Sequence[PackTask], sponsors: Sponsors, *, again: bool
+    installation: Installation,
+    bench: Bench,
+    tasks: Sequence[PackTask],
+    sponsors: Sponsors,
+    issuer: str,
+    *,
+    again: bool,
 ) -> tuple[str, str, bool]:
     """(screening id, its state, whether it was there before)."""
     identity = screening_identity(
@@ -142,7 +148,7 @@ def _plan(
             agent_version=revision.version,
             agent_digest=bench.agent.digest,
             conditions=bench.conditions.as_data(),
-            comparability=comparability(bench.conditions, bench.pack.digest),
+            comparability=comparability_of(bench, sponsors, issuer),
             requester=sponsors.requested_by,
             funder=sponsors.funded_by,
             seed=seed,

@@ -15,11 +15,13 @@ from orchestrator.certificates.statements import (
     Model,
     NetworkPolicy,
     OpenedPack,
+    OpeningPredicate,
     Parties,
     PlannedTask,
     Sha256,
     Statement,
 )
+from orchestrator.ids import new_id
 from orchestrator.packs.manifest import Role
 from orchestrator.packs.pack import Pack
 from orchestrator.screenings.orders import Bench
@@ -95,6 +97,20 @@ def opening_statement(
         ),
         opened_unix_ms=opened_unix_ms,
     )
+
+
+def comparability_of(bench: Bench, sponsors: Sponsors, issuer: str) -> str:
+    """The digest that the opening will carry: two screenings may be compared when it is equal (S4-33).
+
+    It rests on pack, conditions and limits only, so ids and times of this draft do not matter.
+    """
+    draft = opening_statement(
+        bench, sponsors, screening_id=new_id(0, 0), statement_id=new_id(0, 0), issuer=issuer, opened_unix_ms=0
+    )
+    predicate = draft.predicate
+    if not isinstance(predicate, OpeningPredicate):
+        raise TypeError("an opening statement carries an opening predicate")
+    return predicate.conditions.comparability.sha256
 
 
 def _plan(bench: Bench) -> list[PlannedTask]:
