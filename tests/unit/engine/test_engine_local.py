@@ -135,6 +135,13 @@ def test_faults_are_run_again_and_nothing_else_is(ledger: Ledger, parallel: int)
     assert violations(ledger) == []
 
 
+def test_a_re_run_starts_without_polling(ledger: Ledger) -> None:
+    """A condition wakes the idle workers when a slot comes back: polling alone would hang."""
+    patient = Settings(back_off_ms=0, idle_ms=600_000, beat_ms=600_000)
+    bench = Bench(ledger, StubAttempt({"a": ["platform_fault", "passed"]}), patient)
+    assert set(bench.engine.run([plan_stub(ledger, ["a"], tries=1)], 3).states.values()) == {"complete"}
+
+
 def test_what_a_raising_attempt_left_can_be_saved(ledger: Ledger) -> None:
     """`salvage` stores evidence of an attempt without a report; it cannot explain the failure away."""
     asked: list[Observations] = []

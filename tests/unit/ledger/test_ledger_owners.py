@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -40,8 +41,9 @@ def test_a_process_is_alive_until_it_has_ended() -> None:
     other = replace(this_process(), pid=int(pid), pid_started=started)
     assert liveness(other) is Liveness.ALIVE
     child.kill()
-    child.stdout.read()
-    assert liveness(other) is Liveness.DEAD or child.poll() is None
+    # Dead but not yet waited for: it still has its pid and its start time.
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert liveness(other) is Liveness.DEAD
     child.wait()
     assert liveness(other) is Liveness.DEAD
     child.stdin.close()
