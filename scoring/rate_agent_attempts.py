@@ -120,7 +120,8 @@ def attempt_of(try_: VerifiedTry, class_: TryClass) -> Attempt:
 
 
 def attempts_of(plan: Plan, tries: Sequence[VerifiedTry], view: View) -> tuple[Attempt, ...]:
-    """The tries that `view` may see, as attempts, sorted by slot.
+    """The tries that `view` may see, as attempts, sorted by slot; a planned slot without one is an attempt
+    that the platform never recorded.
 
     Refuses what no screening can produce, with the codes of `pack_tally.tally`, and
     `MalformedInputError("provenance-mix")` for a try under another label than its plan's (S4-1).
@@ -131,5 +132,10 @@ def attempts_of(plan: Plan, tries: Sequence[VerifiedTry], view: View) -> tuple[A
             raise MalformedInputError(
                 "provenance-mix", f"a try of task {try_.task_id} is {try_.provenance}, not as its plan"
             )
-    ordered = sorted(visible, key=lambda try_: (try_.task_id, try_.index))
-    return tuple(attempt_of(try_, classify(try_, view)) for try_ in ordered)
+    found = {(try_.task_id, try_.index): attempt_of(try_, classify(try_, view)) for try_ in visible}
+    slots = [(task, index) for task, tries in sorted(plan.planned.items()) for index in range(1, tries + 1)]
+    return tuple(found.get(slot) or _never_recorded(slot[0]) for slot in slots)
+
+
+def _never_recorded(task: str) -> Attempt:
+    return Attempt(task, False, End.PLATFORM_FAULT, None, 0, reason=Reason.NEVER_RECORDED)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from statistics import median
 from typing import Final
 
+from scoring.averages import median_of
 from scoring.numbers import NANO_PER_USD, POINTS
 from scoring.rate_agent_attempts import FAILURES, Attempt, End
 from scoring.rate_agent_result import MissingFigure, RatedFigure, TaskAttempts
@@ -20,10 +20,10 @@ NONE: Final = RatedFigure(None, MissingFigure.NO_ATTEMPT)
 
 def task_attempts(attempts: Sequence[Attempt]) -> tuple[TaskAttempts, ...]:
     """Counts per task, sorted by task (S4-6, S4-7)."""
-    recorded = Counter(one.task for one in attempts)
+    slots = Counter(one.task for one in attempts)
     counted = Counter(one.task for one in attempts if one.counted)
     passed = Counter(one.task for one in attempts if one.counted and one.passed)
-    return tuple(TaskAttempts(task, passed[task], counted[task], recorded[task]) for task in sorted(recorded))
+    return tuple(TaskAttempts(task, passed[task], counted[task], slots[task]) for task in sorted(slots))
 
 
 def success_score(passed: int, attempts: int) -> RatedFigure:
@@ -58,7 +58,7 @@ def median_time(counted: Sequence[Attempt]) -> RatedFigure:
     """S4-12: over every counted attempt, timeouts included."""
     if not counted:
         return NONE
-    value = median(Fraction(one.time_ms) for one in counted)
+    value = median_of([Fraction(one.time_ms) for one in counted])
     return RatedFigure(value, None, f"median of {len(counted)} attempts in ms")
 
 

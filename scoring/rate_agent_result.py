@@ -55,12 +55,12 @@ class RatedFigure:
 
 @dataclass(frozen=True)
 class TaskAttempts:
-    """Counted attempts on one task, and all that were recorded (outside ones too)."""
+    """Counted attempts on one task; `slots` are all of its attempts, those that were not counted too."""
 
     task: str
     passed: int
     attempts: int
-    recorded: int
+    slots: int
 
     @property
     def solved(self) -> bool:

@@ -191,15 +191,22 @@ def test_registry_finds_the_scorer_by_its_id() -> None:
     assert caught.value.code == "unknown-methodology"
 
 
-def test_registry_renders_as_data() -> None:
-    """UI-46: ids, readings and constants, parsed back from the data, equal the code's."""
-    (data,) = registry.as_data()
+@pytest.mark.parametrize("data", registry.as_data(), ids=lambda data: str(data["id"]))
+def test_registry_renders_as_data(data: dict[str, Any]) -> None:
+    """UI-46: ids, readings and constants, parsed back from the data, equal the code's; names are unique."""
     entry = registry.find(data["id"])
     assert canonical.decode_strict(canonical.encode(data)) == data
     assert tuple(Reading(**reading) for reading in data["readings"]) == entry.readings
     assert tuple((c["name"], Fraction(c["exact"])) for c in data["constants"]) == entry.constants
-    codes = [reading["code"] for reading in data["readings"]]
-    assert len(codes) == len(set(codes))
+    for names in ([r["code"] for r in data["readings"]], [c["name"] for c in data["constants"]]):
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("entry", registry.METHODOLOGIES.values(), ids=lambda entry: str(entry.id))
+def test_no_scorer_takes_a_funder(entry: registry.Methodology) -> None:
+    """Family 12, S4-36: by signature, who pays, asks or is shown cannot reach a figure."""
+    words = ("fund", "request", "sponsor", "pay", "organisation", "display")
+    assert not [name for name in inspect.signature(entry.scorer).parameters if name.startswith(words)]
 
 
 def test_the_scorer_takes_no_funder_and_no_clock() -> None:
