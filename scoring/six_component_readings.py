@@ -67,11 +67,12 @@ PLATEAU: Final = Reading(
     "late_jump needs at least two equal entries and nothing else before the final rise, of any size; no "
     "change at all is flat; entries are compared exactly.",
 )
-STABILITY_OF_TRY: Final = Reading(
-    "stability-of-a-try",
-    "S2-26",
-    "From a verified try only a crash is known; without warnings as evidence a completed try's stability is "
-    "missing.",
+FROM_A_TRY: Final = Reading(
+    "from-a-try",
+    "S2-3",
+    "A verified try states hidden checks and wall time only: its static component is known, the others are "
+    "missing until a panel and a scanner say more. How the agent's own run ended says nothing about the "
+    "stability of what it delivered.",
 )
 ROUNDING: Final = Reading(
     "display-rounding",
@@ -91,7 +92,7 @@ READINGS: Final[tuple[Reading, ...]] = (
     WORST_CLASS,
     PUBLISHED_TIES,
     PLATEAU,
-    STABILITY_OF_TRY,
+    FROM_A_TRY,
     ROUNDING,
 )
 
