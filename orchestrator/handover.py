@@ -88,13 +88,14 @@ def from_files(
         raise VerificationError(first.code, f"the opening does not hold: {first.detail}", more=tuple(more))
     plan = plan_of(opening, pack_is_current=pack_is_current, tags=tags, population=population)
     chosen: dict[Slot, VerifiedTry] = {
-        slot: _from_certificate(one, CertificateState.VALID)
+        slot: _from_certificate(one)
         for slot, one in last_attempts(result.tries).items()
     }
     for one in result.tries:
-        if one.predicate is None or one.sound or not _is_ours(one.predicate, result, plan):
+        body = one.predicate
+        if body is None or one.digest is None or one.sound or not _is_ours(body, result, plan):
             continue
-        chosen.setdefault(slot_of(one.predicate), _from_certificate(one, CertificateState.INVALID))
+        chosen.setdefault(slot_of(body), _from_broken(body, one.digest, plan))
     for entry in _broken_entries(result):
         slot = (entry["taskId"], entry["index"])
         if entry["index"] <= plan.planned.get(entry["taskId"], 0):
@@ -186,9 +187,11 @@ def _broken_entries(result: ScreeningResult) -> list[dict[str, Any]]:
     return [entries[number - 1] for number in numbers if 0 < number <= len(entries)]
 
 
-def _from_certificate(one: TryResult, state: CertificateState) -> VerifiedTry:
+def _from_certificate(one: TryResult) -> VerifiedTry:
+    """From a certificate that holds: everything that it states."""
     body = one.predicate or {}
     task, index = slot_of(body)
+    usage, result, time = body["usage"], body["result"], body["time"]
     return VerifiedTry.attest(
         screening_id=body["screening"]["id"],
         agent_id=body["agent"]["id"],
@@ -197,59 +200,97 @@ def _from_certificate(one: TryResult, state: CertificateState) -> VerifiedTry:
         task_id=task,
         index=index,
         attempt=body["try"]["attempt"],
-        outcome=Outcome(body["result"]["outcome"]),
-        reason=Reason(body["result"]["reason"]),
-        certificate=state,
+        outcome=Outcome(result["outcome"]),
+        reason=Reason(result["reason"]),
+        certificate=CertificateState.VALID,
         certificate_digest=one.digest,
         level=SandboxLevel(body["sandbox"]["level"]),
         public=body["visibility"] == "public",
-        wall_ms=body["time"]["wallMs"],
+        cost_nusd=usage["costNusd"],
+        wall_ms=time["wallMs"],
         provenance=Provenance(body["provenanceLabel"]),
         pack_version=body["pack"]["version"],
         agent_version=body["agent"]["version"],
         models=_models(body["agent"]),
         runner_version=body["sandbox"]["runner"]["version"],
-        **(_figures(body) if state is CertificateState.VALID else {"cost_nusd": None}),
+        handed_off_unix_s=_unix_s(time["handedOffAt"]),
+        finished_unix_s=_unix_s(time["finishedAt"]),
+        metered=usage["metered"],
+        requests=usage["requests"],
+        input_tokens=usage["inputTokens"],
+        cached_input_tokens=usage["cachedInputTokens"],
+        output_tokens=usage["outputTokens"],
+        paid_tool_calls_nusd=usage["paidToolCallsNusd"],
+        price_sheet=_price_sheet(usage),
+        reward=None if result["reward"] is None else exact(result["reward"]),
+        checks_passed=result["checksPassed"],
+        checks_total=result["checksTotal"],
     )
 
 
-def _figures(body: dict[str, Any]) -> dict[str, Any]:
-    """Usage, grading and times; taken from a certificate that holds, for in others they may contradict."""
-    usage, result, time = body["usage"], body["result"], body["time"]
-    return {
-        "metered": usage["metered"],
-        "requests": usage["requests"],
-        "input_tokens": usage["inputTokens"],
-        "cached_input_tokens": usage["cachedInputTokens"],
-        "output_tokens": usage["outputTokens"],
-        "cost_nusd": usage["costNusd"],
-        "paid_tool_calls_nusd": usage["paidToolCallsNusd"],
-        "price_sheet": _price_sheet(usage),
-        "reward": None if result["reward"] is None else exact(result["reward"]),
-        "checks_passed": result["checksPassed"],
-        "checks_total": result["checksTotal"],
-        "handed_off_unix_s": _unix_s(time["handedOffAt"]),
-        "finished_unix_s": _unix_s(time["finishedAt"]),
-    }
+def _from_broken(body: dict[str, Any], digest: str, plan: Plan) -> VerifiedTry:
+    """From a certificate of this slot that does not hold."""
+    task, index = slot_of(body)
+    return _invalid(
+        plan,
+        task_id=task,
+        index=index,
+        attempt=body["try"]["attempt"],
+        outcome=body["result"]["outcome"],
+        reason=body["result"]["reason"],
+        digest=digest,
+        level=body["sandbox"]["level"],
+        public=body["visibility"] == "public",
+        wall_ms=body["time"]["wallMs"],
+    )
 
 
 def _from_summary(entry: dict[str, Any], plan: Plan) -> VerifiedTry:
+    """From what the signed summary says of a certificate whose file is broken."""
+    return _invalid(
+        plan,
+        task_id=entry["taskId"],
+        index=entry["index"],
+        attempt=entry["attempt"],
+        outcome=entry["outcome"],
+        reason=entry["reason"],
+        digest=entry["digest"]["sha256"],
+        level=entry["level"],
+        public=True,
+        wall_ms=entry["wallMs"],
+    )
+
+
+def _invalid(
+    plan: Plan,
+    *,
+    task_id: str,
+    index: int,
+    attempt: int,
+    outcome: str,
+    reason: str,
+    digest: str,
+    level: str,
+    public: bool,
+    wall_ms: int,
+) -> VerifiedTry:
+    """A try whose certificate does not hold: who and what are the opening's, and no figure is taken."""
     return VerifiedTry.attest(
         screening_id=plan.screening_id,
         agent_id=plan.agent_id,
         agent_digest=plan.agent_digest,
         pack_digest=plan.pack_digest,
-        task_id=entry["taskId"],
-        index=entry["index"],
-        attempt=entry["attempt"],
-        outcome=Outcome(entry["outcome"]),
-        reason=Reason(entry["reason"]),
+        task_id=task_id,
+        index=index,
+        attempt=attempt,
+        outcome=Outcome(outcome),
+        reason=Reason(reason),
         certificate=CertificateState.INVALID,
-        certificate_digest=entry["digest"]["sha256"],
-        level=SandboxLevel(entry["level"]),
-        public=True,
+        certificate_digest=digest,
+        level=SandboxLevel(level),
+        public=public,
         cost_nusd=None,
-        wall_ms=entry["wallMs"],
+        wall_ms=wall_ms,
         provenance=plan.provenance,
         pack_version=plan.pack_version,
         agent_version=plan.agent_version,

@@ -21,7 +21,7 @@ from scoring.classify import (
     kind_of,
     reads_as_simulated,
 )
-from scoring.errors import MalformedInputError
+from scoring.errors import MalformedInputError, MethodologyMixError
 from scoring.tries import Plan, VerifiedTry
 from scoring.vocabulary import Reason
 
@@ -127,7 +127,8 @@ def tally(plan: Plan, tries: Sequence[VerifiedTry], view: View) -> Tally:
 
     In the public view other tries are dropped before anything else (S3-12), so the result, errors
     included, is a function of the public tries. A planned slot without a visible try counts as
-    `never_recorded` (S3-15). Raises `MalformedInputError` with the codes of `_check_slots`.
+    `never_recorded` (S3-15). Raises `MalformedInputError` with the codes of `_check_slots`
+    and `_check_same`, and `MethodologyMixError("provenance-mix")`.
     """
     visible = [(try_, classify(_verified(try_), view)) for try_ in tries]
     visible = [(try_, class_) for try_, class_ in visible if class_ is not TryClass.HIDDEN]
@@ -160,12 +161,7 @@ def _check_slots(plan: Plan, tries: Sequence[VerifiedTry]) -> None:
     digests: set[str] = set()
     for try_ in tries:
         name = f"try {try_.index} of task {try_.task_id}"
-        if try_.screening_id != plan.screening_id:
-            raise MalformedInputError("foreign-screening", f"{name} belongs to another screening")
-        if try_.pack_digest != plan.pack_digest:
-            raise MalformedInputError("foreign-pack", f"{name} ran under another pack version")
-        if (try_.agent_id, try_.agent_digest) != (plan.agent_id, plan.agent_digest):
-            raise MalformedInputError("foreign-agent", f"{name} ran another agent revision")
+        _check_same(plan, try_, name)
         if try_.index > plan.planned.get(try_.task_id, 0):
             raise MalformedInputError("unplanned-slot", f"{name} was not planned")
         if (try_.task_id, try_.index) in slots:
@@ -175,6 +171,24 @@ def _check_slots(plan: Plan, tries: Sequence[VerifiedTry]) -> None:
             if try_.certificate_digest in digests:
                 raise MalformedInputError("duplicate-certificate", f"{name} repeats a certificate")
             digests.add(try_.certificate_digest)
+
+
+def _check_same(plan: Plan, try_: VerifiedTry, name: str) -> None:
+    """Screening, pack version, agent revision and provenance are the plan's; unstated is no clash."""
+    if try_.screening_id != plan.screening_id:
+        raise MalformedInputError("foreign-screening", f"{name} belongs to another screening")
+    if try_.pack_digest != plan.pack_digest or _clash(try_.pack_version, plan.pack_version):
+        raise MalformedInputError("foreign-pack", f"{name} ran under another pack version")
+    if (try_.agent_id, try_.agent_digest) != (plan.agent_id, plan.agent_digest) or _clash(
+        try_.agent_version, plan.agent_version
+    ):
+        raise MalformedInputError("foreign-agent", f"{name} ran another agent revision")
+    if _clash(try_.provenance, plan.provenance):
+        raise MethodologyMixError("provenance-mix", f"{name} has another provenance label than its screening")
+
+
+def _clash(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one != other
 
 
 def _task(plan: Plan, task_id: str, running: _Running) -> TaskTally:

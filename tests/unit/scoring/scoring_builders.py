@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
 from scoring.classify import View
+from scoring.facts import Conditions, Population, Provenance
 from scoring.pack_card import PackScoreCard
 from scoring.pack_score import score_pack
+from scoring.runs import Run, RunStatus
 from scoring.tries import CertificateState, Plan, SandboxLevel, VerifiedTry
 from scoring.vocabulary import OUTCOME_OF, Reason
 
@@ -146,3 +149,68 @@ def screenings(
 
 
 VIEWS = st.sampled_from(View)
+
+
+def conditions_of(**changes: Any) -> Conditions:
+    """The conditions of an independently evaluated screening without network."""
+    values: dict[str, Any] = {
+        "suite_version": "coding-core@1",
+        "timeouts_ms": (("t1", 60_000),),
+        "step_limit": 50,
+        "network_policy": "none",
+        "permitted_tools": frozenset({"shell", "edit"}),
+        "hardware_class": "c4",
+        "runtime": "runc",
+        "repeats": 3,
+        "provenance": Provenance.INDEPENDENT,
+    }
+    return Conditions(**{**values, **changes})
+
+
+def own_suite(made: Screening) -> Screening:
+    """The same screening, said to be of the suite that composite, radar and repeatability read."""
+    return Screening(replace(made.plan, population=Population.OWN_SUITE), made.slots)
+
+
+def run(number: int = 1, **changes: Any) -> Run:
+    """A completed, successful, fast and cheap run of agent-1."""
+    values: dict[str, Any] = {
+        "run_id": f"run-{number:06d}",
+        "agent_id": "agent-1",
+        "task_id": "t1",
+        "status": RunStatus.COMPLETED,
+        "success": True,
+        "latency_ms": Fraction(500),
+        "cost_usd": Fraction("0.001"),
+        "steps": 3,
+        "finished_unix_s": number,
+    }
+    return Run(**{**values, **changes})
+
+
+def runs_with(successes: int, failures: int, **changes: Any) -> list[Run]:
+    """Completed runs, equal but for their outcome."""
+    outcomes = [True] * successes + [False] * failures
+    return [run(number, success=made, **changes) for number, made in enumerate(outcomes, 1)]
+
+
+@st.composite
+def run_lists(draw: st.DrawFn, max_size: int = 12, complete: bool = False) -> list[Run]:
+    """Recorded runs of one agent; with `complete` every figure and outcome is known."""
+
+    def known(values: st.SearchStrategy[Any]) -> Any:
+        return draw(values if complete else st.one_of(values, values, st.none()))
+
+    return [
+        run(
+            number,
+            task_id=draw(st.sampled_from(["t1", "t2", "t3"])),
+            status=draw(st.sampled_from([RunStatus.COMPLETED, RunStatus.COMPLETED, *RunStatus])),
+            success=known(st.booleans()),
+            latency_ms=known(st.fractions(0, 20_000, max_denominator=10)),
+            cost_usd=known(st.fractions(0, 1, max_denominator=10_000)),
+            steps=known(st.integers(0, 20)),
+            finished_unix_s=draw(st.integers(0, 50)),
+        )
+        for number in range(draw(st.integers(0, max_size)))
+    ]
