@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.errors import AssizeError
+from orchestrator.errors import AssizeError, HostError
 
 
 class RunAbortedError(AssizeError):
@@ -10,3 +10,9 @@ class RunAbortedError(AssizeError):
 
     code = "interrupted"
     exit_code = 130
+
+
+class HostUnfitError(HostError):
+    """Many tries in a row ended by a fault of this host; nothing more was started."""
+
+    code = "host-unfit"

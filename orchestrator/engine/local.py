@@ -39,9 +39,10 @@ from orchestrator.engine.base import (
     Stop,
     Voided,
 )
+from orchestrator.engine.breaker import Breaker
 from orchestrator.engine.control import Control
 from orchestrator.engine.dispatcher import Dispatcher
-from orchestrator.engine.errors import RunAbortedError
+from orchestrator.engine.errors import HostUnfitError, RunAbortedError
 from orchestrator.engine.runner import Result, run_attempt
 from orchestrator.engine.takeover import LeaseWatch, take_over
 from orchestrator.errors import UsageError
@@ -89,6 +90,7 @@ class LocalEngine:
         self._interrupts = 0
         self._failure: BaseException | None = None
         self._attempts = 0
+        self._breaker = Breaker()
 
     def interrupt(self) -> None:
         """First call: drain. Second: stop running attempts. Third: leave. Safe in a signal handler."""
@@ -104,7 +106,7 @@ class LocalEngine:
         if parallel < 1:
             raise UsageError(f"{parallel} parallel tries: at least one is needed")
         self._interrupts, self._failure, self._attempts = 0, None, 0
-        self._live, self._inbox = {}, queues.SimpleQueue()
+        self._live, self._inbox, self._breaker = {}, queues.SimpleQueue(), Breaker()
         owner = owners.register(self._ledger)
         watch = LeaseWatch(self._settings.lease_ms)
         dispatcher = Dispatcher(self._ledger, owner.id, screening_ids, self._settings, parallel)
@@ -186,6 +188,7 @@ class LocalEngine:
                     self._on_tick(dispatcher, watch, owner_id)
                 else:
                     self._on_progress(message)
+                    self._judge_host(message, dispatcher)
             except RunAbortedError:
                 raise
             except KeyboardInterrupt:
@@ -193,6 +196,17 @@ class LocalEngine:
             except Exception as error:
                 _logger.debug("draining after a failure", exc_info=True)
                 self._fail(error, dispatcher)
+
+    def _judge_host(self, event: Progress, dispatcher: Dispatcher) -> None:
+        """A host that fails every attempt must not burn the re-runs of a whole screening."""
+        if not isinstance(event, (Ended, Voided)) or event.outcome is None:
+            return
+        if self._breaker.note(event.claim.slot_id, event.reason) and self._failure is None:
+            error = HostUnfitError(
+                f"many tries in a row ended by a fault of this host ({event.reason}); no more are started",
+                hint="`assize doctor` shows what is wrong; the same command resumes",
+            )
+            self._fail(error, dispatcher)
 
     def _fail(self, error: BaseException, dispatcher: Dispatcher) -> None:
         """Paid attempts are running: let them end, start nothing new, then raise the first failure."""
