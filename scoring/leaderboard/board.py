@@ -113,7 +113,8 @@ class Board(MethodologyResult):
 
 @dataclass(frozen=True)
 class Leaderboard(MethodologyResult):
-    """All pages: the overall one, every sub-board, and every sub-category, the latter two sorted by name."""
+    """All pages: the overall one, every sub-board, and every sub-category, the latter two sorted by name.
+    `non_public_runs` are the valid runs of the overall page that only their owners may see."""
 
     methodology: ClassVar[str] = METHODOLOGY
     readings: ClassVar[tuple[Reading, ...]] = READINGS
@@ -122,6 +123,7 @@ class Leaderboard(MethodologyResult):
     boards: tuple[Board, ...]
     subs: tuple[Board, ...]
     inputs_digest: str
+    non_public_runs: int = 0
 
     @property
     def pages(self) -> tuple[Board, ...]:

@@ -14,7 +14,7 @@ from scoring.errors import MalformedInputError
 from scoring.leaderboard.board import Board, Leaderboard, Level, NoGaps, Page, Row
 from scoring.leaderboard.coverage import Facts, facts_of
 from scoring.leaderboard.elo import OVERALL_REFERENCE
-from scoring.leaderboard.entries import Place, BoardRun, task_scores
+from scoring.leaderboard.entries import BoardRun, Place, task_scores
 from scoring.leaderboard.pairs import PairWeights, groups
 from scoring.leaderboard.ranking import column_ranks, score_ranks
 from scoring.leaderboard.sandwich import LEAST_TASKS, Differences, differences
@@ -23,7 +23,11 @@ from scoring.numbers import ratio
 
 
 def leaderboard_of(
-    runs: Sequence[BoardRun], places: Mapping[str, Place], inputs_digest: str | None = None
+    runs: Sequence[BoardRun],
+    places: Mapping[str, Place],
+    *,
+    inputs_digest: str | None = None,
+    non_public_runs: int = 0,
 ) -> Leaderboard:
     """Every page of the runs. The order of `runs` has no effect; a sub-board or sub-category without any
     valid result has no page, the overall page is always there.
@@ -44,7 +48,7 @@ def leaderboard_of(
         for key in sorted(by_sub)
     )
     shown = tuple(board for board in boards.values() if board.rows)
-    return Leaderboard(overall, shown, tuple(sub for sub in subs if sub.rows), digest)
+    return Leaderboard(overall, shown, tuple(sub for sub in subs if sub.rows), digest, non_public_runs)
 
 
 def page_of(

@@ -28,8 +28,8 @@ STEP_NATS: Final = 2.0
 """Longest move of any entrant in one step."""
 ARMIJO: Final = 1e-4
 HALVINGS: Final = 60
-REFERENCE_REACH_ELO: Final = 50_000.0
-"""References farther than this from their mean would overflow the strengths; no page has any."""
+REFERENCE_REACH_ELO: Final = 20_000.0
+"""References farther than this from their mean are refused; within it `MAX_STEPS` can cross any distance."""
 CG_ACCURACY: Final = 1e-2
 """Relative accuracy of the first Newton directions; near the optimum it tightens with the gradient."""
 CG_FLOOR: Final = 1e-11
@@ -66,7 +66,8 @@ def fit_rows(winners: Ints, losers: Ints, weights: Floats, references: Floats) -
         raise MalformedInputError("reference", "a reference score is not a number")
     if size and np.max(np.abs(references - np.mean(references))) > REFERENCE_REACH_ELO:
         raise MalformedInputError("reference", "reference scores are too far apart")
-    return _Newton(pairs_of(size, winners, losers, weights), references).run()
+    with np.errstate(all="ignore"):  # an overflow makes the norm infinite or no number, which is refused
+        return _Newton(pairs_of(size, winners, losers, weights), references).run()
 
 
 def _sound(winners: Ints, losers: Ints, size: int) -> bool:
@@ -141,8 +142,10 @@ class _Newton:
             following = float(rest @ scaled)
             along = scaled + (following / product) * along
             product = following
-        longest = float(np.max(np.abs(step)))
-        return step * (STEP_NATS / longest) if longest > STEP_NATS else step
+        clipped: Floats = np.clip(step, -STEP_NATS, STEP_NATS)
+        if float(gradient @ clipped) > 0:
+            return clipped
+        return step * (STEP_NATS / float(np.max(np.abs(step))))  # the direction itself always ascends
 
     def _backtrack(self, move: Floats, step: Floats, slope: float) -> Floats:
         """Halve the step until the likelihood rises as Armijo asks; the gradient norm may rise meanwhile."""

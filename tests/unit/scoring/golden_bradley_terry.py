@@ -8,7 +8,7 @@ from typing import Any
 from scoring.leaderboard.board import Level, Page
 from scoring.leaderboard.columns import cost_column, show_cost, show_time, time_column
 from scoring.leaderboard.elo import held_fixed
-from scoring.leaderboard.entries import Place, BoardRun, from_means
+from scoring.leaderboard.entries import BoardRun, Place, from_means
 from scoring.leaderboard.list_price import ListPrice, TokenUse, list_price_usd
 from scoring.leaderboard.pages import leaderboard_of, page_of
 from scoring.leaderboard.pairs import PairWeights
