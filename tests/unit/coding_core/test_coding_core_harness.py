@@ -40,8 +40,9 @@ class Bench:
 
     def grade(self, checks: str) -> tuple[str | None, dict[str, bool], str]:
         (self.root / "tests" / "checks.py").write_text(HEAD + checks, "utf-8")
+        harness = self.root / "tests" / "harness.py"
         done = subprocess.run(
-            [*APART, str(PYTHON), "-I", "-B", str(self.root / "tests" / "harness.py"), "--root-dir", self.root],
+            [*APART, str(PYTHON), "-I", "-B", str(harness), "--root-dir", str(self.root)],
             capture_output=True, check=False, text=True, timeout=60,
         )  # fmt: skip
         reward = self.root / "logs" / "verifier" / "reward.txt"

@@ -1,4 +1,4 @@
-"""Wrong but plausible solutions of coding-core tasks get 0 in a real grading container."""
+"""Reference solutions of coding-core get 1, wrong but plausible ones 0, in a real grading container."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ docker = pytest.importorskip("docker")
 
 PACK = Path(__file__).parents[3] / "orchestrator" / "packs" / "bundled" / "coding-core"
 WRONG = sorted((Path(__file__).parent / "wrong").glob("*/*.patch"))
+RIGHT = sorted((PACK / "tasks").glob("*/solution/fix.patch"))
 BASE = "assize/base:1"
 LABELS = {"assize.test": "coding-core"}
 
@@ -90,10 +91,19 @@ def grade(client: Any, image: str, task: str, patch: Path) -> str:
         container.remove(force=True, v=True)
 
 
+def reward_of(client: Any, images: dict[str, str], task: str, patch: Path) -> str:
+    if task not in images:
+        images[task] = build(client, task)
+    return grade(client, images[task], task, patch)
+
+
+@pytest.mark.parametrize("patch", RIGHT, ids=lambda path: path.parent.parent.name)
+def test_reference_solution_passes(client: Any, images: dict[str, str], patch: Path) -> None:
+    """Rule: the reference solution passes through the same way, so that a 0 below means something."""
+    assert reward_of(client, images, patch.parent.parent.name, patch) == "1"
+
+
 @pytest.mark.parametrize("patch", WRONG, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_wrong_solution_fails(client: Any, images: dict[str, str], patch: Path) -> None:
     """Rule: hidden tests are broad enough to refuse a plausible but wrong solution."""
-    task = patch.parent.name
-    if task not in images:
-        images[task] = build(client, task)
-    assert grade(client, images[task], task, patch) == "0"
+    assert reward_of(client, images, patch.parent.name, patch) == "0"

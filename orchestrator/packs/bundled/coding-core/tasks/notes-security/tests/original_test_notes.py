@@ -36,7 +36,6 @@ def client(tmp_path):
     (tmp_path / "uploads" / "plan.txt").write_text("plan")
     app = create_app(str(tmp_path / "notes.db"), str(tmp_path / "uploads"), secret=b"test secret")
     app.store.add_user("alice", "secret")
-    app.store.add_user("bob", "secret")
     return Client(app)
 
 

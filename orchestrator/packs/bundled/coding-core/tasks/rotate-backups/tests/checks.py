@@ -236,7 +236,7 @@ def _stubborn():
 @check("random folders agree with the model")
 def _random():
     rng = random.Random(11)
-    for _ in range(12):
+    for _ in range(6):
         names = set()
         for _ in range(rng.randrange(150)):
             day = D(2023, 10, 1) + datetime.timedelta(days=rng.randrange(220))

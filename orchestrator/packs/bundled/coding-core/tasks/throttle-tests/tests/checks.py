@@ -60,7 +60,7 @@ def suite(library, change=None):
         put(place, f"throttle/{module}.py", text.replace(old, new))
     names = [name for name in workspace_files(".py") if name.startswith("tests/") and name.rsplit("/", 1)[1].startswith("test_")]
     expect(names, "no test files")
-    return pytest_run(place, names, timeout=10)
+    return pytest_run(place, names, timeout=15)
 
 
 def _passes(title, library):
