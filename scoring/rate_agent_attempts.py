@@ -123,15 +123,10 @@ def attempts_of(plan: Plan, tries: Sequence[VerifiedTry], view: View) -> tuple[A
     """The tries that `view` may see, as attempts, sorted by slot; a planned slot without one is an attempt
     that the platform never recorded.
 
-    Refuses what no screening can produce, with the codes of `pack_tally.tally`, and
-    `MalformedInputError("provenance-mix")` for a try under another label than its plan's (S4-1).
+    Refuses what no screening can produce, and a try under another provenance label than its plan's (S4-1),
+    with the codes of `pack_tally.tally`.
     """
     visible = tally(plan, tries, view).visible
-    for try_ in visible:
-        if try_.provenance is not None and try_.provenance is not plan.provenance:
-            raise MalformedInputError(
-                "provenance-mix", f"a try of task {try_.task_id} is {try_.provenance}, not as its plan"
-            )
     found = {(try_.task_id, try_.index): attempt_of(try_, classify(try_, view)) for try_ in visible}
     slots = [(task, index) for task, tries in sorted(plan.planned.items()) for index in range(1, tries + 1)]
     return tuple(found.get(slot) or _never_recorded(slot[0]) for slot in slots)

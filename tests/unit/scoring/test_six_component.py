@@ -45,6 +45,11 @@ from scoring.six_component_result import ComponentName, MissingPart, SixComponen
 from scoring.six_component_tries import submission_of
 
 
+def raw(value: object) -> Any:
+    """A value whose type is wrong on purpose."""
+    return value
+
+
 def quality(*totals: object) -> dict[str, QualityMarks]:
     """Judges whose four marks are all the same."""
     return {f"judge-{n}": QualityMarks(*[exact(total)] * 4) for n, total in enumerate(totals)}
@@ -322,18 +327,18 @@ def test_order_of_submissions() -> None:
         (lambda: SuiteCount(3, 2), "pass-count"),
         (lambda: SuiteCount(-1, 2), "number"),
         (lambda: SuiteCount(True, 2), "number"),
-        (lambda: SuiteCount(1.0, 2), "number"),
-        (lambda: AdversarialTest("critical", True), "adversarial-test"),
-        (lambda: AdversarialTest(Severity.LOW, 1), "adversarial-test"),
+        (lambda: SuiteCount(raw(1.0), 2), "number"),
+        (lambda: AdversarialTest(raw("critical"), True), "adversarial-test"),
+        (lambda: AdversarialTest(Severity.LOW, raw(1)), "adversarial-test"),
         (lambda: QualityMarks(Fraction(101), Fraction(0), Fraction(0), Fraction(0)), "range"),
-        (lambda: QualityMarks(50, Fraction(0), Fraction(0), Fraction(0)), "number"),
+        (lambda: QualityMarks(raw(50), Fraction(0), Fraction(0), Fraction(0)), "number"),
         (lambda: DeliverableMarks(Fraction(-1), Fraction(0), Fraction(0), Fraction(0)), "range"),
-        (lambda: DeliverableMarks(float("nan"), Fraction(0), Fraction(0), Fraction(0)), "number"),
+        (lambda: DeliverableMarks(raw(float("nan")), Fraction(0), Fraction(0), Fraction(0)), "number"),
         (lambda: SecurityScan("s", "r", critical=-1), "number"),
         (lambda: SecurityScan("s", "r", low=True), "number"),
         (lambda: SecurityScan("", "r"), "provenance"),
         (lambda: SecurityScan("s", ""), "provenance"),
-        (lambda: Running(warnings=1), "flag"),
+        (lambda: Running(warnings=raw(1)), "flag"),
         (lambda: Deliverable("adr", Delivery.WRITTEN), "judge-count"),
         (lambda: replace(EXAMPLE, code_quality=quality(1, 2)), "judge-count"),
         (lambda: replace(EXAMPLE, iterations=0), "number"),
