@@ -8,7 +8,7 @@ number of two methodologies is ever set against another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Final
@@ -90,17 +90,18 @@ def compare(a: Side, b: Side) -> Comparison:
     reasons, tasks = why_not(a, b), _pair(a, b)
     both = [(one.a, one.b) for one in tasks if one.difference is not None and one.a and one.b]
     if reasons or not both:
-        return Comparison(a, b, reasons, tasks, None, None, None, None, _digest(a, b))
+        return Comparison(a, b, reasons, tasks, None, None, None, None, None, _digest(a, b))
     shares = [one.difference for one in tasks if one.difference is not None]
-    total = sum(shares, Fraction(0))
+    worst_case, p_worst_case = _worst_case(tasks)
     return Comparison(
         a=a,
         b=b,
         reasons=(),
         tasks=tasks,
-        difference=total / len(shares),
+        difference=sum(shares, Fraction(0)) / len(shares),
         p_value=sign_flip_p(shares),
-        p_against_leader=_against_leader(tasks, total),
+        worst_case=worst_case,
+        p_worst_case=p_worst_case,
         detectable=detectable_from_pair(
             [(x.passes, x.counted) for x, _ in both], [(y.passes, y.counted) for _, y in both]
         ),
@@ -115,20 +116,27 @@ def _pair(a: Side, b: Side) -> tuple[PairedTask, ...]:
     )
 
 
-def _against_leader(tasks: Sequence[PairedTask], ahead: Fraction) -> Fraction:
-    """The p-value when every slot that was not counted is decided against the side that is ahead, over all
-    tasks that both planned; 1 when it would no longer be ahead."""
-    shares = []
-    for one in tasks:
-        if one.a is None or one.b is None or not one.a.slots or not one.b.slots:
-            continue
-        shares.append(one.a.least - one.b.most if ahead > 0 else one.a.most - one.b.least)
-    total = sum(shares, Fraction(0))
-    return sign_flip_p(shares) if total * ahead > 0 else Fraction(1)
+def _worst_case(tasks: Sequence[PairedTask]) -> tuple[Fraction, Fraction]:
+    """(mean difference, p-value) when every slot that was not counted is decided against the side that is
+    ahead, over all tasks that both planned; (0, 1) when then neither is ahead.
+
+    Not recording one's own failures changes neither the passes nor the slots of a side, so it changes
+    nothing here.
+    """
+    both = [(one.a, one.b) for one in tasks if one.a and one.b and one.a.slots and one.b.slots]
+    a_ahead = [a.least - b.most for a, b in both]
+    b_ahead = [a.most - b.least for a, b in both]
+    if sum(a_ahead, Fraction(0)) > 0:
+        return sum(a_ahead, Fraction(0)) / len(both), sign_flip_p(a_ahead)
+    if sum(b_ahead, Fraction(0)) < 0:
+        return sum(b_ahead, Fraction(0)) / len(both), sign_flip_p(b_ahead)
+    return Fraction(0), Fraction(1)
 
 
 def _digest(a: Side, b: Side) -> str:
-    return digest({"a": a, "b": b})
+    """Over both sides, whatever the order of their tasks."""
+    ordered = (replace(one, tasks=tuple(sorted(one.tasks, key=lambda task: task.task))) for one in (a, b))
+    return digest(list(ordered))
 
 
 @dataclass(frozen=True)
@@ -147,14 +155,14 @@ def compare_all(sides: Sequence[Side]) -> ManyCompared:
     if len(set(names)) != len(names):
         raise MalformedInputError("duplicate-agent", "two results have the same name")
     pairs = tuple(compare(a, b) for a, b in combinations(sorted(sides, key=lambda one: one.name), 2))
-    tested = [one.p_robust for one in pairs if one.p_robust is not None]
+    tested = [one.p_worst_case for one in pairs if one.p_worst_case is not None]
     corrected = iter(holm(tested))
-    adjusted = tuple(None if one.p_robust is None else next(corrected) for one in pairs)
+    adjusted = tuple(None if one.p_worst_case is None else next(corrected) for one in pairs)
     if len(tested) < len(pairs):
         return ManyCompared(pairs, adjusted, None)
     surely = []
     for one, p in zip(pairs, adjusted, strict=True):
-        if p is not None and p <= ALPHA and one.difference:
+        if p is not None and p <= ALPHA and one.worst_case:
             order = (one.a.name, one.b.name)
-            surely.append(order if one.difference > 0 else order[::-1])
+            surely.append(order if one.worst_case > 0 else order[::-1])
     return ManyCompared(pairs, adjusted, rank_ranges(sorted(names), surely))

@@ -99,8 +99,10 @@ class Comparison(MethodologyResult):
     """Two results of one methodology, task by task. When they are not comparable the values stay readable
     and every conclusion is None (S4-34).
 
-    `difference` is the mean task difference A - B over the paired tasks, a share -1..1. `p_value` is on the
-    counted tries, `p_against_leader` with every other slot decided against the side that is ahead.
+    `difference` is the mean task difference A - B over the paired tasks, a share -1..1, with its `p_value`,
+    both on counted tries. `worst_case` and `p_worst_case` are the same with every other slot decided against
+    the side that is ahead (0 and 1 when then neither is); they decide, and are equal to the former when
+    every slot was counted.
     """
 
     methodology: ClassVar[str] = METHODOLOGY
@@ -112,7 +114,8 @@ class Comparison(MethodologyResult):
     tasks: tuple[PairedTask, ...]
     difference: Fraction | None
     p_value: Fraction | None
-    p_against_leader: Fraction | None
+    worst_case: Fraction | None
+    p_worst_case: Fraction | None
     detectable: Detectable | None
     inputs_digest: str
 
@@ -127,22 +130,15 @@ class Comparison(MethodologyResult):
         return sum(task.difference is not None for task in self.tasks)
 
     @property
-    def p_robust(self) -> Fraction | None:
-        """The p-value that decides: the larger of the two."""
-        if self.p_value is None or self.p_against_leader is None:
-            return None
-        return max(self.p_value, self.p_against_leader)
-
-    @property
     def verdict(self) -> Verdict:
         """What can be said at 5%."""
         if not self.comparable:
             return Verdict.NOT_COMPARABLE
-        if self.p_robust is None or self.difference is None:
+        if self.p_worst_case is None or self.worst_case is None:
             return Verdict.NOTHING_PAIRED
-        if self.p_robust > ALPHA:
+        if self.p_worst_case > ALPHA:
             return Verdict.NOT_TOLD_APART
-        return Verdict.A_ABOVE if self.difference > 0 else Verdict.B_ABOVE
+        return Verdict.A_ABOVE if self.worst_case > 0 else Verdict.B_ABOVE
 
     @property
     def noise_sentence(self) -> str | None:
@@ -166,12 +162,12 @@ class Comparison(MethodologyResult):
             return f"{a} and {b} have no task on which both have a counted try"
         shown = f"difference {show_points(points(self.difference or Fraction(0)))} points"
         tested = f"p = {show_p(self.p_value)}"
+        if self.worst_case != self.difference:
+            tested += f"; with every uncounted slot against the leader p = {show_p(self.p_worst_case)}"
         if verdict is Verdict.A_ABOVE:
             return f"{a} passes more than {b} on these tasks: {shown}, {tested}"
         if verdict is Verdict.B_ABOVE:
             return f"{b} passes more than {a} on these tasks: {shown}, {tested}"
-        if self.p_value is not None and self.p_value <= ALPHA:
-            tested += f", but {show_p(self.p_against_leader)} if every uncounted slot went against the leader"
         return f"{a} and {b} cannot be told apart: {shown}, {tested}"
 
     @property
@@ -203,7 +199,8 @@ class Comparison(MethodologyResult):
             "paired_tasks": self.paired,
             "difference": plain(self.difference),
             "p_value": _p_data(self.p_value),
-            "p_against_leader": _p_data(self.p_against_leader),
+            "worst_case": plain(self.worst_case),
+            "p_worst_case": _p_data(self.p_worst_case),
             "verdict": self.verdict.value,
             "sentence": self.sentence,
             "detectable_points": None if self.detectable is None else self._detectable(),
@@ -249,8 +246,9 @@ def _test_lines(made: Comparison) -> list[str]:
     terms = " + ".join(f"({one.difference})" for one in made.tasks if one.difference is not None)
     out = [
         f"mean difference = ({terms}) / {made.paired} = {ratio(made.difference)}",
-        f"exact sign-flip p over {made.paired} tasks = {ratio(made.p_value or Fraction(1))}; with every "
-        f"uncounted slot against the leader {ratio(made.p_against_leader or Fraction(1))}",
+        f"exact sign-flip p over {made.paired} tasks = {plain(made.p_value)}",
+        f"with every uncounted slot against the leader: mean difference {plain(made.worst_case)}, "
+        f"p = {plain(made.p_worst_case)}",
     ]
     if made.detectable is None:
         return [*out, made.noise_sentence or ""]

@@ -21,8 +21,9 @@ EXACT_TEST: Final = Reading(
 AGAINST_THE_LEADER: Final = Reading(
     "against-the-leader",
     "section 6 (c)",
-    "Results are told apart only if the test also holds with every uncounted slot decided against the one "
-    "that is ahead: not recording a failure never wins a comparison.",
+    "The test that decides takes every slot that was not counted as decided against the result that is "
+    "ahead; where every slot was counted it is the plain test. So not recording a failure never wins a "
+    "comparison.",
 )
 PAIR_DETECTABLE: Final = Reading(
     "detectable-from-the-pair",
