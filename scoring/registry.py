@@ -6,46 +6,27 @@ the input types and the number rules. Old ids stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
 from scoring.errors import ScoringError
 from scoring.intervals import LEVEL
+from scoring.methodology import Methodology
 from scoring.noise import ALPHA, OMEGA2, POWER, SIGMA2
-from scoring.numbers import POINTS, ratio
+from scoring.numbers import POINTS
 from scoring.pack_card import EVERY_TRY, METHODOLOGY
 from scoring.pack_readings import READINGS
 from scoring.pack_score import score_pack
-from scoring.results import MethodologyResult, Reading
+from scoring.registry_fitness import COMPOSITE, FITNESS_RADAR, REPEATABILITY
+from scoring.registry_leaderboard import SAME_QUESTION
+from scoring.registry_rate_agent import RATE_AI_AGENT
+from scoring.registry_six_component import SIX_COMPONENT, SIX_COMPONENT_CLIFF
+from scoring.registry_statistics import STATISTICS
 from scoring.rubric import PASS_COVERAGE
 
 
 class UnknownMethodologyError(ScoringError):
     """No methodology has the given id."""
-
-
-@dataclass(frozen=True)
-class Methodology:
-    """One published method. `constants` are the numbers that its page renders, imported from the code."""
-
-    id: str
-    title: str
-    question: str
-    scorer: Callable[..., MethodologyResult]
-    readings: tuple[Reading, ...]
-    constants: tuple[tuple[str, Fraction], ...]
-
-    def as_data(self) -> dict[str, Any]:
-        """Plain data: exact constants as `n/d` strings."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "question": self.question,
-            "readings": [reading.as_data() for reading in self.readings],
-            "constants": [{"name": name, "exact": ratio(value)} for name, value in self.constants],
-        }
 
 
 PACK_SCORE: Final = Methodology(
@@ -66,7 +47,20 @@ PACK_SCORE: Final = Methodology(
     ),
 )
 
-METHODOLOGIES: Final[dict[str, Methodology]] = {entry.id: entry for entry in (PACK_SCORE,)}
+METHODOLOGIES: Final[dict[str, Methodology]] = {
+    entry.id: entry
+    for entry in (
+        COMPOSITE,
+        FITNESS_RADAR,
+        REPEATABILITY,
+        SAME_QUESTION,
+        SIX_COMPONENT,
+        SIX_COMPONENT_CLIFF,
+        PACK_SCORE,
+        RATE_AI_AGENT,
+        STATISTICS,
+    )
+}
 
 
 def find(methodology: str) -> Methodology:

@@ -17,6 +17,7 @@ from scoring import registry
 from scoring.classify import View
 from scoring.errors import ScoringError
 from scoring.explain import REASON_TEXT, as_data, lines
+from scoring.methodology import Methodology
 from scoring.numbers import DASH
 from scoring.pack_card import Missing
 from scoring.pack_score import score_pack
@@ -203,7 +204,7 @@ def test_registry_renders_as_data(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("entry", registry.METHODOLOGIES.values(), ids=lambda entry: str(entry.id))
-def test_no_scorer_takes_a_funder(entry: registry.Methodology) -> None:
+def test_no_scorer_takes_a_funder(entry: Methodology) -> None:
     """Family 12, S4-36: by signature, who pays, asks or is shown cannot reach a figure."""
     words = ("fund", "request", "sponsor", "pay", "organisation", "display")
     assert not [name for name in inspect.signature(entry.scorer).parameters if name.startswith(words)]
