@@ -12,21 +12,8 @@ from golden_cases import OWN_CASES, differences, read_adapters, read_vectors
 ADAPTERS = read_adapters()
 VECTORS = read_vectors()
 
-NOT_YET: set[str] = {
-    *("s1-weights", "s1-prior-closed-form", "s1-bt-joint", "s1-bt-own-reference", "s1-cascade"),
-    *("s1-ranking", "s1-time", "s1-cost", "s1-list-price"),
-    *("s2-judges", "s2-final", "s2-trajectory", "s2-security", "s2-static", "s2-adversarial"),
-    *("s2-deliverable", "s2-deliverable-set", "s2-stability", "s2-tiebreak"),
-    *("s4-summary", "s4-level", "s4-composite", "s4-comparable"),
-    *("st-signflip", "st-passk-variance", "st-holm"),
-}
-"""Groups that may still lack an adapter; empty when all methodologies are in."""
 
-
-@pytest.mark.parametrize(
-    "vector",
-    [pytest.param(v, id=v["id"]) for v in VECTORS if v["group"] in ADAPTERS or v["group"] not in NOT_YET],
-)
+@pytest.mark.parametrize("vector", [pytest.param(vector, id=vector["id"]) for vector in VECTORS])
 def test_golden_vector(vector: dict[str, Any]) -> None:
     """Each expected value of the vector, nothing skipped; a group without an adapter fails."""
     adapter = ADAPTERS.get(vector["group"])
@@ -34,20 +21,18 @@ def test_golden_vector(vector: dict[str, Any]) -> None:
     assert differences(adapter(vector["input"]), vector["expected"]) == []
 
 
-def test_every_vector_is_there_and_none_is_left_out() -> None:
-    """Ids are unique, and no group is left without an adapter in silence."""
-    groups = {vector["group"] for vector in VECTORS}
+def test_ids_are_unique() -> None:
+    """No vector hides behind another one's id."""
     ids = [vector["id"] for vector in VECTORS]
-    assert len(ids) == len(set(ids))
-    assert groups - set(ADAPTERS) <= NOT_YET
+    assert len(ids) == len(set(ids)) > 0
 
 
 def test_our_own_file_is_whole() -> None:
-    """tests/assets/scoring holds 226 vectors in 40 groups, and each adapter is for one of them."""
+    """tests/assets/scoring holds 226 vectors in 40 groups, and the adapters are for exactly these."""
     own = json.loads(OWN_CASES.read_text(encoding="utf-8"))["vectors"]
     groups = {vector["group"] for vector in own}
     assert (len(own), len(groups)) == (226, 40)
-    assert set(ADAPTERS) <= groups
+    assert set(ADAPTERS) == groups
 
 
 @pytest.mark.parametrize(

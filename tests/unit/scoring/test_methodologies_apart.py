@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from scoring_builders import run, runs_with, screening
 
+from scoring import registry
 from scoring.composite import score_composite
 from scoring.errors import MethodologyMixError
 from scoring.radar import score_radar
@@ -63,3 +64,21 @@ def test_results_of_two_methods_are_never_equal() -> None:
     """Equality is answered, and is no."""
     for one, other in permutations(RESULTS, 2):
         assert (one == other) is (one is other)
+
+
+def result_classes(root: type[MethodologyResult] = MethodologyResult) -> list[type[MethodologyResult]]:
+    return [found for child in root.__subclasses__() for found in (child, *result_classes(child))]
+
+
+def test_every_result_class_refuses_and_belongs_to_one_registered_method() -> None:
+    """G-4: whatever the registry can hand out keeps the refusals of its base, and each id has a class."""
+    refusing = [name for name, made in vars(MethodologyResult).items() if callable(made)]
+    assert {"__add__", "__radd__", "__lt__", "__ge__"} <= set(refusing)
+    ids = set()
+    for made in result_classes():
+        for name in refusing:
+            assert getattr(made, name) is getattr(MethodologyResult, name), (made, name)
+        if "methodology" in vars(made):
+            ids.add(made.methodology)
+            assert made.readings == registry.find(made.methodology).readings
+    assert ids == set(registry.METHODOLOGIES)
