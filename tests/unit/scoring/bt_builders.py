@@ -1,7 +1,7 @@
 """Boards for the Bradley-Terry tests, and an independent look at the likelihood in long double.
 
-Nothing of the solver, of the weights or of the scale is used below `gradient_norm`: it goes from raw scores to
-the gradient with its own loops.
+Nothing of the solver, of the weights or of the scale is used below `gradient_norm`: it goes from raw scores
+to the gradient with its own loops.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The joint fit: the exact gradient recomputed independently, hard cases, and refusal instead of a wrong number."""
+"""The joint fit: the exact gradient recomputed independently, hard cases, and refusal instead of a wrong
+number."""
 
 from __future__ import annotations
 
@@ -122,7 +123,7 @@ def test_dense_and_sparse_pairs_are_the_same_sums(seed: int) -> None:
 
 
 def test_a_sparse_board_beyond_the_dense_limit_is_solved() -> None:
-    """5,000 entrants in a ring with a few chords: no full table of pairs is made, and the gradient is zero."""
+    """5,000 entrants in a ring with chords: no full table of pairs is made; the gradient is zero."""
     size = 5000
     ring = np.arange(size, dtype=np.int64)
     winners, losers = np.concatenate([ring, ring]), np.concatenate([(ring + 1) % size, (ring * 7 + 3) % size])
@@ -165,7 +166,8 @@ def test_too_few_steps_is_an_error_and_no_score(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_weights_beyond_double_precision_are_refused() -> None:
-    """A trillion comparisons: the rounding of the sums alone is above the tolerance, so no score is published."""
+    """A trillion comparisons: the rounding of the sums alone is above the tolerance, so no score is
+    published."""
     with pytest.raises(NotConvergedError):
         fit_pairs([(0, 1, 1e12 / 3), (1, 0, 2e12 / 7), (1, 2, 1e12 / 9)], [1000.0, 1010.0, 990.0])
 
