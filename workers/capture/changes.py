@@ -41,8 +41,9 @@ class Change:
         path = _NO_TEXT.sub("\ufffd", path)  # the engine's list has lost these bytes
         if path in known:
             return True
-        while path not in ("/", ""):
-            path = posixpath.dirname(path)
+        above = posixpath.dirname(path)
+        while above != path:
+            path, above = above, posixpath.dirname(above)
             if path in known:
                 return path not in self.leaves
         return False
@@ -123,17 +124,27 @@ def changed_roots(
     return Change(out.roots, out.deleted, out.refused[:MAX_REFUSED], out.leaves)
 
 
+def _topmost(paths: Iterable[str]) -> list[str]:
+    """Without the paths that lie below another one, and without `/`, which is never fetched."""
+    found: list[str] = []
+    for path in sorted(set(paths), key=lambda item: item.replace("/", "\0")):
+        if path != "/" and not (found and within(path, (found[-1],))):
+            found.append(path)
+    return found
+
+
 def fetch_plan(roots: Iterable[str], workdir: str) -> list[str]:
     """At most `MAX_ROOTS` paths that together hold all `roots`; raises `CarryOverflowError` if none do.
 
     Too many roots in the workspace: the workspace. Still too many: the folders that hold most of them.
+    A name that the engine's list has lost is fetched through its folder.
     """
-    plan = {posixpath.dirname(root) if "\ufffd" in posixpath.basename(root) else root for root in roots}
+    above = posixpath.dirname
+    plan = _topmost(above(root) if "\ufffd" in posixpath.basename(root) else root for root in roots)
     if len(plan) > MAX_ROOTS and workdir != "/":
-        plan = {workdir if within(path, (workdir,)) else path for path in plan}
+        plan = _topmost(workdir if within(path, (workdir,)) else path for path in plan)
     while len(plan) > MAX_ROOTS:
-        holders = Counter(posixpath.dirname(path) for path in plan)
-        del holders["/"]
+        holders = Counter(above(path) for path in plan if above(path) != "/")
         if not holders:
             raise CarryOverflowError(f"changes in more than {MAX_ROOTS} places")
         excess, chosen = len(plan) - MAX_ROOTS, set()
@@ -142,9 +153,5 @@ def fetch_plan(roots: Iterable[str], workdir: str) -> list[str]:
             excess -= count - 1
             if excess <= 0:
                 break
-        plan = {posixpath.dirname(path) if posixpath.dirname(path) in chosen else path for path in plan}
-    ordered: list[str] = []
-    for path in sorted(plan, key=lambda item: item.replace("/", "\0")):
-        if path != "/" and not (ordered and within(path, (ordered[-1],))):
-            ordered.append(path)
-    return ordered
+        plan = _topmost(above(path) if above(path) in chosen else path for path in plan)
+    return plan

@@ -69,9 +69,10 @@ def within(path: str, places: tuple[str, ...]) -> bool:
 def below(path: str, places: frozenset[str]) -> bool:
     """`within` for many places: the cost depends on the depth of the path only."""
     while path not in places:
-        if path in ("/", ""):
+        above = posixpath.dirname(path)
+        if above == path:
             return False
-        path = posixpath.dirname(path)
+        path = above
     return True
 
 
@@ -83,6 +84,7 @@ def path_form_ok(path: str) -> bool:
         return False
     return (
         path.startswith("/")
+        and not path.startswith("//")  # normpath keeps two
         and posixpath.normpath(path) == path
         and len(raw) <= MAX_PATH_BYTES
         and path.count("/") <= MAX_DEPTH
@@ -148,11 +150,12 @@ class MemberFilter:
 
     def _leads_through_link(self, path: str) -> bool:
         parent = posixpath.dirname(path)
-        while parent not in ("/", ""):
-            if parent in self._links:
-                return True
-            parent = posixpath.dirname(parent)
-        return False
+        while parent not in self._links:
+            above = posixpath.dirname(parent)
+            if above == parent:
+                return False
+            parent = above
+        return True
 
     def _link_ok(self, path: str, target: str) -> bool:
         """Whether a link's target lies, step by step, in a place that may be reached.
@@ -167,6 +170,7 @@ class MemberFilter:
         if ".." in parts[climbs:] or (climbs and target.startswith("/")):
             return False
         resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        if resolved.strip("/") == "" or within(resolved, RESERVED):
+        resolved = "/" + resolved.lstrip("/")  # two leading slashes survive normpath
+        if resolved == "/" or within(resolved, RESERVED):
             return False
         return below(resolved, self._roots) or within(resolved, _LINK_SAFE)
