@@ -15,37 +15,39 @@ PRICED_TOKENS: Final = 10**6
 
 @dataclass(frozen=True)
 class TokenUse:
-    """Tokens of the evaluated entrant's own model calls; `input` contains `cached` (the cache hits)."""
+    """Tokens of the evaluated entrant's own model calls; `input_tokens` contain `cached_tokens`, the hits."""
 
-    input: int
-    cached: int
-    output: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
 
     def __post_init__(self) -> None:
-        for name in ("input", "cached", "output"):
-            count(f"{name} tokens", getattr(self, name))
-        if self.cached > self.input:
+        for name in ("input_tokens", "cached_tokens", "output_tokens"):
+            count(name, getattr(self, name))
+        if self.cached_tokens > self.input_tokens:
             raise MalformedInputError(
-                "cached-above-input", f"{self.cached} cached of {self.input} input tokens"
+                "cached-above-input", f"{self.cached_tokens} cached of {self.input_tokens} input tokens"
             )
 
 
 @dataclass(frozen=True)
 class ListPrice:
-    """One model's standard price, exact USD per million tokens. No long-context or off-peak price exists
-    here: every entrant is priced by the same table (S1-28)."""
+    """One model's standard price, exact USD per million tokens.
 
-    input: Fraction
-    cached: Fraction
-    output: Fraction
+    No long-context or off-peak price exists here: every entrant is priced by the same table (S1-28).
+    """
+
+    input_usd: Fraction
+    cached_usd: Fraction
+    output_usd: Fraction
 
     def __post_init__(self) -> None:
-        for name in ("input", "cached", "output"):
-            not_negative(f"{name} price", getattr(self, name))
+        for name in ("input_usd", "cached_usd", "output_usd"):
+            not_negative(name, getattr(self, name))
 
 
 def list_price_usd(use: TokenUse, price: ListPrice) -> Fraction:
     """Exact USD: uncached input, cached input and output, each at its own price (S1-27)."""
-    uncached = use.input - use.cached
-    total = uncached * price.input + use.cached * price.cached + use.output * price.output
-    return total / PRICED_TOKENS
+    uncached = use.input_tokens - use.cached_tokens
+    total = uncached * price.input_usd + use.cached_tokens * price.cached_usd
+    return (total + use.output_tokens * price.output_usd) / PRICED_TOKENS

@@ -94,8 +94,9 @@ def cost(given: dict[str, Any]) -> dict[str, Any]:
 
 def list_price(given: dict[str, Any]) -> dict[str, Any]:
     """S1-26, S1-27: tokens at the official price."""
-    price = ListPrice(**{name: exact(text) for name, text in given["usd_per_million"].items()})
-    return {"usd": list_price_usd(TokenUse(**given["tokens"]), price)}
+    price = ListPrice(**{f"{name}_usd": exact(text) for name, text in given["usd_per_million"].items()})
+    use = TokenUse(**{f"{name}_tokens": number for name, number in given["tokens"].items()})
+    return {"usd": list_price_usd(use, price)}
 
 
 ADAPTERS = {

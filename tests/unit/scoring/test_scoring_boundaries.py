@@ -28,7 +28,9 @@ ALLOWED_IMPORTS = {
     "re",
     "typing",
     "numpy",
+    "numpy.typing",
     "scipy",
+    "scipy.sparse",
     "scipy.special",
 }
 SEALED = ("attest", "_SEAL")
