@@ -1,0 +1,320 @@
+"""The one process that appends: batch, tiles, sync, intent, signature, checkpoint by rename.
+
+Wherever it is killed, opening again gives the log of the last signature. Files beyond the last intent
+belong to nobody and are removed; an intent whose tiles are durable is signed and published, never
+replaced, so that no size is ever signed with two roots. An entry that is in the log keeps its index.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from orchestrator.certificates.errors import VerificationError
+from orchestrator.log import checkpoint, note, tiles, tree
+from orchestrator.log.audit import CHECKPOINT_FILE
+from orchestrator.log.checkpoint import Checkpoint, NoteKey
+from orchestrator.log.entry import unique_key
+from orchestrator.log.errors import LogBusyError, LogConflictError, LogError, LogStateError
+from orchestrator.log.files import Disk
+from orchestrator.log.keys import KeyIndex
+from orchestrator.log.note import Signature
+from orchestrator.log.tiles import ENTRIES, WIDTH, Edge, Tiles, tile_path
+
+SIGNED_FILE: Final = "signed"
+_TILE: Final = re.compile(r"tile/(\d{1,2}|entries)/((?:x\d{3}/)*\d{3})(?:\.p/(\d{1,3}))?")
+
+
+@dataclass(frozen=True)
+class Appended:
+    """Where the entries are (one index each, old ones keep theirs), and the signed checkpoint over them."""
+
+    indexes: tuple[int, ...]
+    checkpoint: bytes
+
+
+class LogWriter:
+    """Appends to the log in `folder`, which a web server may publish as it is.
+
+    `state` is a folder beside the key, not beside the log: it holds the last tree head that was signed, so
+    that a log restored from an old copy is not signed on. A log has one writer; a second one is refused.
+    """
+
+    def __init__(
+        self, folder: Path, state: Path, origin: str, key: NoteKey, *, disk: Disk | None = None
+    ) -> None:
+        """Open or create the log and finish what an interrupted writer began.
+
+        Raises `LogBusyError`, `LogStateError`.
+        """
+        self._folder, self._signed = folder, state / SIGNED_FILE
+        self._key, self._log = key, checkpoint.log_key(origin, key.public)
+        self._disk = disk or Disk()
+        self._turn = threading.Lock()
+        self._broken = False
+        self._make(folder)
+        self._make(state)
+        self._lock = _lock(folder)
+        try:
+            self._note = self._recover()
+            self._folders = {folder}
+            self._edge = self._read_edge()
+            self._keys, self._tail = KeyIndex(), list[bytes]()
+            self._read_keys()
+        except VerificationError as error:
+            self.close()
+            raise LogStateError(f"the log {origin} is damaged: {error.message}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> LogWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another writer in; appending is over."""
+        self._broken = True
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    @property
+    def head(self) -> Checkpoint:
+        """The tree head that is published."""
+        return self._head
+
+    @property
+    def checkpoint(self) -> bytes:
+        """The signed note that is published."""
+        return self._note.encode()
+
+    def append(self, entries: Sequence[bytes]) -> Appended:
+        """Append a batch and publish the checkpoint that covers it; returns when all of it is durable.
+
+        An entry that is in the log or earlier in the batch is not appended again. Raises
+        `LogConflictError` for another entry under the same key (nothing is appended), `LogError` after
+        a failure of the disk: then open the log again.
+        """
+        with self._turn:
+            self._check_usable()
+            if any(not 0 < len(raw) <= tiles.MAX_ENTRY_BYTES or raw[-1:] != b"\n" for raw in entries):
+                raise LogError("an entry is empty, too long or without its last line feed")
+            keys = [unique_key(raw) for raw in entries]
+            indexes, fresh = self._place(entries, keys)
+            if fresh:
+                self._broken = True  # until everything is on disk
+                try:
+                    self._extend(fresh)
+                except OSError as error:
+                    raise LogError(
+                        f"the log cannot be written: {error}", hint="open the log again"
+                    ) from error
+                self._broken = False
+            return Appended(indexes, self._note.encode())
+
+    def attach(self, cosignatures: Sequence[Signature]) -> None:
+        """Add witness lines to the published checkpoint; lines that it has are kept once."""
+        with self._turn:
+            self._check_usable()
+            more = [line for line in dict.fromkeys(cosignatures) if line not in self._note.signatures]
+            if len(self._note.signatures) + len(more) > note.MAX_SIGNATURES:
+                raise LogError(f"a checkpoint takes at most {note.MAX_SIGNATURES} signatures")
+            if more:
+                self._publish(self._note.with_signatures(more).encode())
+
+    def _check_usable(self) -> None:
+        if self._broken:
+            raise LogError("the writer is closed, or an earlier append failed", hint="open the log again")
+
+    def _place(self, entries: Sequence[bytes], keys: list[bytes]) -> tuple[tuple[int, ...], list[bytes]]:
+        """The index of every entry, and those that are not in the log yet."""
+        size = self._head.size
+        first = dict(zip(reversed(keys), reversed(entries), strict=True))
+        if len(first) == len(keys) and self._keys.has_none_of(keys):
+            return tuple(range(size, size + len(entries))), list(entries)
+        placed: dict[bytes, int] = {}
+        fresh: list[bytes] = []
+        for key, raw in zip(keys, entries, strict=True):
+            known = placed.get(key)
+            before = None if known is not None else self._find(key)
+            same = first[key] if before is None else self._entry(before)
+            if same != raw:
+                raise LogConflictError(f"{key.decode(errors='replace')} is certified already, otherwise")
+            if before is not None:
+                placed[key] = before
+            elif known is None:
+                placed[key] = size + len(fresh)
+                fresh.append(raw)
+        return tuple(placed[key] for key in keys), fresh
+
+    def _find(self, key: bytes) -> int | None:
+        return next((at for at in self._keys.candidates(key) if unique_key(self._entry(at)) == key), None)
+
+    def _entry(self, index: int) -> bytes:
+        if index >= self._head.size - len(self._tail):
+            return self._tail[index - (self._head.size - len(self._tail))]
+        return Tiles(self._folder, self._head.size).entry(index)
+
+    def _extend(self, fresh: list[bytes]) -> None:
+        size, old = self._head.size, list(self._edge.partial())
+        before = {(level, number, len(row)) for level, number, row in old}
+        edge, written = self._edge.copy(), list[Path]()
+        for level, number, data in edge.extend(b"".join([tree.leaf_hash(raw) for raw in fresh])):
+            written.append(self._write(tile_path(level, number), data))
+        for level, number, row in edge.partial():
+            if (level, number, len(row)) not in before:
+                width = len(row) // tree.HASH_BYTES
+                written.append(self._write(tile_path(level, number, width), row))
+        tail = self._tail + fresh
+        for at in range(0, len(tail), WIDTH):
+            part = tail[at : at + WIDTH]
+            path = tile_path(ENTRIES, (size - len(self._tail) + at) // WIDTH, len(part))
+            written.append(self._write(path, tiles.join_bundle(part)))
+        self._disk.sync(written)
+        self._disk.sync({parent for path in written for parent in self._up(path)})
+        self._sign(Checkpoint(self._head.origin, size + len(fresh), edge.root()))
+        self._edge, self._tail = edge, tail[len(tail) // WIDTH * WIDTH :]
+        self._keys.extend([unique_key(raw) for raw in fresh], size)
+        for level, number, _ in old:
+            if (edge.size >> tiles.HEIGHT * level) // WIDTH > number:
+                for kind in (level, ENTRIES) if not level else (level,):
+                    self._drop_partial(self._folder / f"{tile_path(kind, number)}.p")
+
+    def _make(self, folder: Path) -> None:
+        """Create a folder with the missing ones above it, durably."""
+        missing = [folder, *folder.parents]
+        for path in reversed([one for one in missing if not one.exists()]):
+            self._disk.make_folder(path)
+            self._disk.sync([path.parent])
+
+    def _write(self, relative: str, data: bytes) -> Path:
+        path = self._folder / relative
+        for folder in reversed([*self._up(path)]):
+            if folder not in self._folders:
+                self._disk.make_folder(folder)
+                self._folders.add(folder)
+        self._disk.write(path, data)
+        return path
+
+    def _up(self, path: Path) -> Iterator[Path]:
+        """The folders above a file, up to the log's own."""
+        for parent in path.parents:
+            yield parent
+            if parent == self._folder:
+                return
+
+    def _drop_partial(self, folder: Path) -> None:
+        if folder.is_dir():
+            for path in sorted(folder.iterdir()):
+                self._disk.remove(path)
+            self._disk.remove(folder)
+            self._folders.discard(folder)
+
+    def _sign(self, head: Checkpoint) -> None:
+        """Write down what will be signed, sign it, publish it."""
+        self._disk.publish(self._signed, head.body())
+        self._publish(checkpoint.sign_checkpoint(head, self._key))
+
+    def _publish(self, raw: bytes) -> None:
+        signed = checkpoint.open_checkpoint(raw, self._log)  # a key that signs wrongly is noticed here
+        self._disk.publish(self._folder / CHECKPOINT_FILE, raw)
+        self._note, self._head = signed.note, signed.checkpoint
+
+    def _recover(self) -> note.Note:
+        """Publish the last intent, remove what is beyond it."""
+        origin, published_path = self._log.origin, self._folder / CHECKPOINT_FILE
+        has_intent, has_published = self._signed.exists(), published_path.exists()
+        if not has_intent and not has_published:
+            self._sign(Checkpoint(origin, 0, tree.EMPTY_ROOT))
+            return self._note
+        if not has_intent:
+            raise LogStateError(
+                f"the record of what was last signed for {origin} is missing",
+                hint="restore it, or close this log and begin a new shard",
+            )
+        intent = checkpoint.parse_body(tiles.read_file(self._signed, 1024), "checkpoint-form")
+        published = Checkpoint(origin, 0, tree.EMPTY_ROOT)
+        if has_published:
+            raw = tiles.read_file(published_path, note.LIMIT_BYTES)
+            signed = checkpoint.open_checkpoint(raw, self._log)
+            published, self._note, self._head = signed.checkpoint, signed.note, signed.checkpoint
+        self._check_order(intent, published)
+        if not has_published or intent.size > published.size:
+            self._publish(checkpoint.sign_checkpoint(intent, self._key))
+        self._clean(intent.size)
+        return self._note
+
+    def _check_order(self, intent: Checkpoint, published: Checkpoint) -> None:
+        """The intent is the published head or one that goes on from it, with all its tiles there."""
+        if intent.origin != published.origin or intent.size < published.size:
+            raise LogStateError(
+                f"the record says that {intent.origin} was last signed at {intent.size}, published is "
+                f"{published.origin} at {published.size}: one of the two is an old copy"
+            )
+        store = Tiles(self._folder, intent.size)
+        if published.size:
+            path = store.consistency_proof(published.size)
+            tree.verify_consistency(published.size, published.root, intent.size, intent.root, path)
+        if store.root() != intent.root:
+            raise LogStateError(
+                f"size {intent.size} was signed with another root than the files have",
+                hint="restore the files; a size is never signed twice with different roots",
+            )
+
+    def _clean(self, size: int) -> None:
+        """Remove files of a batch that was never signed, and partial tiles that are full now."""
+        rows = dict(enumerate(tiles.widths(size)))
+        for parent, _, names in os.walk(self._folder / "tile", topdown=False):
+            for name in names:
+                path = Path(parent, name)
+                match = _TILE.fullmatch(path.relative_to(self._folder).as_posix())
+                if match is None:
+                    continue
+                level = 0 if match[1] == ENTRIES else int(match[1])
+                number, row = int(re.sub("[x/]", "", match[2])), rows.get(level, 0)
+                full = (number + 1) * WIDTH <= row
+                if match[3] is not None:
+                    keep = not full and number * WIDTH + int(match[3]) <= row
+                else:
+                    keep = full
+                if not keep:
+                    self._disk.remove(path)
+            if parent.endswith(".p") and not any(os.scandir(parent)):
+                self._disk.remove(Path(parent))
+
+    def _read_edge(self) -> Edge:
+        edge = Tiles(self._folder, self._head.size).edge()
+        if edge.root() != self._head.root:
+            raise LogStateError(f"the files of {self._head.origin} do not give the root that was signed")
+        return edge
+
+    def _read_keys(self) -> None:
+        store, size = Tiles(self._folder, self._head.size), self._head.size
+        for number in range((size + WIDTH - 1) // WIDTH):
+            entries = store.entries(number)
+            self._keys.extend([unique_key(raw) for raw in entries], number * WIDTH)
+            if len(entries) < WIDTH:
+                self._tail = entries
+
+
+def _lock(folder: Path) -> int:
+    """Lock the folder itself; the kernel lets go of it when the process dies."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise LogBusyError(f"another process writes the log in {folder.name}") from None
+    return descriptor
