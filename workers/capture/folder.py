@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import tarfile
 from contextlib import closing
 from typing import Final
 
@@ -36,7 +37,7 @@ def read_folder(source: Source, path: str, cap_bytes: int) -> tuple[dict[str, by
                 if member.info.size <= left or wanted:
                     files[name] = member.content.read(min(member.info.size, cap_bytes))
                     left -= len(files[name])
-    except (CarryOverflowError, ArchiveFormError):
+    except (CarryOverflowError, ArchiveFormError, tarfile.TarError, OSError):
         return {name: data for name, data in files.items() if name not in VERDICT_FILES}, foreign
     except (ContainerGoneError, PathRefusedError):
         return files, foreign
