@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from scoring.leaderboard.columns import Column, cost_column, time_column
-from scoring.leaderboard.entries import BoardRun
+from scoring.leaderboard.entries import Cell
 
 
 @dataclass(frozen=True)
@@ -35,26 +34,23 @@ class Facts:
     cost: Column
 
 
-def facts_of(runs: Iterable[BoardRun]) -> dict[str, Facts]:
-    """The facts of every entrant that planned a run on the page, sorted by entrant."""
-    mine: dict[str, list[BoardRun]] = {}
-    for run in runs:
-        mine.setdefault(run.entrant, []).append(run)
-    return {name: _facts(mine[name]) for name in sorted(mine)}
+def facts_of(tasks: Iterable[Mapping[str, Cell]]) -> dict[str, Facts]:
+    """The facts of every entrant that planned a run on one of the tasks, sorted by entrant."""
+    mine: dict[str, list[Cell]] = {}
+    for row in tasks:
+        for entrant, cell in row.items():
+            mine.setdefault(entrant, []).append(cell)
+    return {entrant: _facts(mine[entrant]) for entrant in sorted(mine)}
 
 
-def _facts(runs: Sequence[BoardRun]) -> Facts:
-    valid = [run for run in runs if run.score is not None]
-    started = [run for run in runs if run.started]
-    costs: dict[str, list[Fraction | None]] = {}
-    for run in valid:
-        costs.setdefault(run.task, []).append(run.cost_usd)
+def _facts(cells: Sequence[Cell]) -> Facts:
     coverage = Coverage(
-        tasks_planned=len({run.task for run in runs}),
-        tasks_started=len({run.task for run in started}),
-        tasks_valid=len(costs),
-        runs_planned=len(runs),
-        runs_started=len(started),
-        runs_valid=len(valid),
+        tasks_planned=len(cells),
+        tasks_started=sum(cell.started > 0 for cell in cells),
+        tasks_valid=sum(cell.score is not None for cell in cells),
+        runs_planned=sum(cell.planned for cell in cells),
+        runs_started=sum(cell.started for cell in cells),
+        runs_valid=sum(cell.times.runs for cell in cells),
     )
-    return Facts(coverage, time_column(run.wall_ms for run in valid), cost_column(costs.values()))
+    times = time_column(cell.times for cell in cells)
+    return Facts(coverage, times, cost_column(cell.costs for cell in cells))

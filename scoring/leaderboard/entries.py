@@ -1,15 +1,16 @@
-"""What a page is computed from: runs and where their tasks belong (S1-1, S1-2, S1-4)."""
+"""What pages are computed from: runs, what they come to on each task, and where tasks belong (S1-1 ..
+S1-5)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
 from scoring.domain import count, not_negative
 from scoring.errors import MalformedInputError
-from scoring.leaderboard.columns import exact_sum
+from scoring.leaderboard.columns import TaskCosts, TaskTimes, exact_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +50,76 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class TaskScores:
-    """The exact mean score of each entrant with a valid result on one task, sorted by entrant (S1-5)."""
+    """The exact mean score of each entrant with a valid result on one task, sorted by entrant (S1-5).
+
+    `levels` are whole numbers in the same order: equal scores equal, higher scores higher.
+    """
 
     task: str
     entrants: tuple[str, ...]
     scores: tuple[Fraction, ...]
+    levels: tuple[int, ...]
 
-    def levels(self) -> list[int]:
-        """Order-preserving whole numbers: equal scores equal, higher scores higher."""
-        bottom = lcm(*(score.denominator for score in self.scores))
-        tops = [score.numerator * (bottom // score.denominator) for score in self.scores]
-        level = {top: place for place, top in enumerate(sorted(set(tops)))}
-        return [level[top] for top in tops]
+    @classmethod
+    def of(cls, task: str, means: Mapping[str, Fraction]) -> TaskScores:
+        """One task's table from mean scores by entrant."""
+        entrants = tuple(sorted(means))
+        scores = tuple(means[entrant] for entrant in entrants)
+        return cls(task, entrants, scores, _levels(scores))
 
 
-def task_scores(runs: Iterable[BoardRun]) -> tuple[TaskScores, ...]:
-    """Valid results by task, repeats averaged exactly, sorted by task and entrant: any order of runs is
-    one."""
-    valid: dict[str, dict[str, list[Fraction]]] = {}
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one entrant's runs on one task come to: counts, mean score (None: no valid one), time, cost."""
+
+    planned: int
+    started: int
+    score: Fraction | None
+    times: TaskTimes
+    costs: TaskCosts
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Every task's cells by entrant, and the score table of each task that has a valid result; both are the
+    same on every page, so they are made once."""
+
+    cells: dict[str, dict[str, Cell]]
+    tables: dict[str, TaskScores]
+
+
+def sheet_of(runs: Iterable[BoardRun]) -> Sheet:
+    """The runs by task and entrant, both sorted, repeats averaged exactly: any order of runs is one."""
+    grouped: dict[str, dict[str, list[BoardRun]]] = {}
     for run in runs:
-        if run.score is not None:
-            valid.setdefault(run.task, {}).setdefault(run.entrant, []).append(run.score)
-    tables = []
-    for task in sorted(valid):
-        entrants = tuple(sorted(valid[task]))
-        scores = tuple(_mean(valid[task][entrant]) for entrant in entrants)
-        tables.append(TaskScores(task, entrants, scores))
-    return tuple(tables)
+        grouped.setdefault(run.task, {}).setdefault(run.entrant, []).append(run)
+    cells = {
+        task: {entrant: _cell(row[entrant]) for entrant in sorted(row)}
+        for task, row in sorted(grouped.items())
+    }
+    tables = {}
+    for task, row in cells.items():
+        means = {entrant: cell.score for entrant, cell in row.items() if cell.score is not None}
+        if means:
+            tables[task] = TaskScores.of(task, means)
+    return Sheet(cells, tables)
 
 
-def from_means(task: str, means: Mapping[str, Fraction]) -> TaskScores:
-    """One task's table from mean scores by entrant."""
-    entrants = tuple(sorted(means))
-    return TaskScores(task, entrants, tuple(means[entrant] for entrant in entrants))
+def _cell(runs: Sequence[BoardRun]) -> Cell:
+    scores = [run.score for run in runs if run.score is not None]
+    valid = runs if len(scores) == len(runs) else [run for run in runs if run.score is not None]
+    return Cell(
+        planned=len(runs),
+        started=sum(run.started for run in runs),
+        score=exact_mean(scores) if scores else None,
+        times=TaskTimes.of([run.wall_ms for run in valid]),
+        costs=TaskCosts.of([run.cost_usd for run in valid]),
+    )
 
 
-def _mean(scores: list[Fraction]) -> Fraction:
-    return scores[0] if len(scores) == 1 else exact_sum(scores) / len(scores)
+def _levels(scores: Sequence[Fraction]) -> tuple[int, ...]:
+    ratios = [score.as_integer_ratio() for score in scores]
+    common = lcm(*(bottom for _, bottom in ratios))
+    tops = [top * (common // bottom) for top, bottom in ratios]
+    level = {top: place for place, top in enumerate(sorted(set(tops)))}
+    return tuple(level[top] for top in tops)

@@ -14,7 +14,7 @@ from scoring.errors import MalformedInputError
 from scoring.leaderboard.board import Board, Leaderboard, Level, NoGaps, Page, Row
 from scoring.leaderboard.coverage import Facts, facts_of
 from scoring.leaderboard.elo import OVERALL_REFERENCE
-from scoring.leaderboard.entries import BoardRun, Place, task_scores
+from scoring.leaderboard.entries import BoardRun, Place, Sheet, sheet_of
 from scoring.leaderboard.pairs import PairWeights, groups
 from scoring.leaderboard.ranking import column_ranks, score_ranks
 from scoring.leaderboard.sandwich import LEAST_TASKS, Differences, differences
@@ -36,15 +36,16 @@ def leaderboard_of(
     taken. Raises `MalformedInputError("unplaced-task")` for a task without a place, and
     `NotConvergedError`.
     """
-    by_board, by_sub = _scopes(runs, places)
+    sheet = sheet_of(runs)
+    by_board, by_sub = _scopes(sheet, places)
     digest = _digest(runs, places) if inputs_digest is None else inputs_digest
-    overall = page_of(Page(Level.OVERALL), runs, None, digest)
+    overall = page_of(Page(Level.OVERALL), sheet, list(sheet.cells), None, digest)
     boards = {
-        name: page_of(Page(Level.BOARD, name), by_board[name], _unrounded(overall), digest)
+        name: page_of(Page(Level.BOARD, name), sheet, by_board[name], _unrounded(overall), digest)
         for name in sorted(by_board)
     }
     subs = tuple(
-        page_of(Page(Level.SUB, *key), by_sub[key], _unrounded(boards[key[0]]), digest)
+        page_of(Page(Level.SUB, *key), sheet, by_sub[key], _unrounded(boards[key[0]]), digest)
         for key in sorted(by_sub)
     )
     shown = tuple(board for board in boards.values() if board.rows)
@@ -52,12 +53,12 @@ def leaderboard_of(
 
 
 def page_of(
-    page: Page, runs: Sequence[BoardRun], references: Mapping[str, float] | None, digest: str
+    page: Page, sheet: Sheet, tasks: Sequence[str], references: Mapping[str, float] | None, digest: str
 ) -> Board:
-    """One page from the runs in its scope. `references` is Elo by entrant, None for the 1000 of the overall
+    """One page from the tasks in its scope. `references` is Elo by entrant, None for the 1000 of the overall
     page; each entrant with a valid result needs one (`MalformedInputError("unknown-entrant")`)."""
-    tables = task_scores(runs)
-    entrants = sorted({entrant for task in tables for entrant in task.entrants})
+    tables = tuple(sheet.tables[task] for task in tasks if task in sheet.tables)
+    entrants = sorted({entrant for table in tables for entrant in table.entrants})
     weights = PairWeights(entrants)
     clusters = groups(tables, weights.number)
     for group in clusters:
@@ -65,7 +66,7 @@ def page_of(
     held = np.array([_reference(name, references) for name in entrants], dtype=np.float64)
     fit = fit_rows(*weights.rows(), held)
     gaps = differences(entrants, fit.scores, held, clusters)
-    facts = facts_of(runs)
+    facts = facts_of(sheet.cells[task] for task in tasks)
     return Board(
         page=page,
         rows=_rows(weights, fit.scores.tolist(), held.tolist(), facts, gaps),
@@ -116,18 +117,18 @@ def _rows(
 
 
 def _scopes(
-    runs: Sequence[BoardRun], places: Mapping[str, Place]
-) -> tuple[dict[str, list[BoardRun]], dict[tuple[str, str], list[BoardRun]]]:
-    """The runs of each sub-board and of each sub-category; every run counts in one sub-board."""
-    by_board: dict[str, list[BoardRun]] = {}
-    by_sub: dict[tuple[str, str], list[BoardRun]] = {}
-    for run in runs:
-        if run.task not in places:
-            raise MalformedInputError("unplaced-task", f"task {run.task} belongs to no sub-board")
-        place = places[run.task]
-        by_board.setdefault(place.board, []).append(run)
+    sheet: Sheet, places: Mapping[str, Place]
+) -> tuple[dict[str, list[str]], dict[tuple[str, str], list[str]]]:
+    """The tasks of each sub-board and of each sub-category, in the order of the sheet."""
+    by_board: dict[str, list[str]] = {}
+    by_sub: dict[tuple[str, str], list[str]] = {}
+    for task in sheet.cells:
+        if task not in places:
+            raise MalformedInputError("unplaced-task", f"task {task} belongs to no sub-board")
+        place = places[task]
+        by_board.setdefault(place.board, []).append(task)
         for sub in place.subs:
-            by_sub.setdefault((place.board, sub), []).append(run)
+            by_sub.setdefault((place.board, sub), []).append(task)
     return by_board, by_sub
 
 

@@ -44,10 +44,10 @@ class Group:
 
 def groups(tasks: Iterable[TaskScores], number: Mapping[str, int]) -> list[Group]:
     """The tasks that have a comparison, by who took part; in the order of the entrants' numbers."""
-    found: dict[tuple[str, ...], list[list[int]]] = {}
+    found: dict[tuple[str, ...], list[tuple[int, ...]]] = {}
     for task in tasks:
         if len(task.entrants) > 1:
-            found.setdefault(task.entrants, []).append(task.levels())
+            found.setdefault(task.entrants, []).append(task.levels)
     made = []
     for entrants in sorted(found):
         who = np.array([_number(name, number) for name in entrants], dtype=np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from scoring.leaderboard.board import Board, Level, Page
-from scoring.leaderboard.entries import BoardRun
+from scoring.leaderboard.entries import BoardRun, sheet_of
 from scoring.leaderboard.pages import page_of
 
 Scores = dict[str, dict[str, Fraction]]
@@ -34,7 +34,8 @@ def runs_of(scores: Scores) -> list[BoardRun]:
 
 def page(scores: Scores, references: Mapping[str, float] | None = None) -> Board:
     """One page; references default to the 1000 of the overall one."""
-    return page_of(Page(Level.OVERALL), runs_of(scores), references, "")
+    sheet = sheet_of(runs_of(scores))
+    return page_of(Page(Level.OVERALL), sheet, list(sheet.cells), references, "")
 
 
 def fitted(scores: Scores, references: Mapping[str, float] | None = None) -> dict[str, float]:

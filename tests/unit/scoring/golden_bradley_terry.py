@@ -6,9 +6,16 @@ from fractions import Fraction
 from typing import Any
 
 from scoring.leaderboard.board import Level, Page
-from scoring.leaderboard.columns import cost_column, show_cost, show_time, time_column
+from scoring.leaderboard.columns import (
+    TaskCosts,
+    TaskTimes,
+    cost_column,
+    show_cost,
+    show_time,
+    time_column,
+)
 from scoring.leaderboard.elo import held_fixed
-from scoring.leaderboard.entries import BoardRun, Place, from_means
+from scoring.leaderboard.entries import BoardRun, Place, TaskScores, sheet_of
 from scoring.leaderboard.list_price import ListPrice, TokenUse, list_price_usd
 from scoring.leaderboard.pages import leaderboard_of, page_of
 from scoring.leaderboard.pairs import PairWeights
@@ -27,7 +34,7 @@ def weights(given: dict[str, Any]) -> dict[str, Any]:
     players = sorted({name for table in given["scores"].values() for name in table})
     kept = PairWeights(players)
     for task, table in given["scores"].items():
-        kept.add(from_means(task, {name: exact(text) for name, text in table.items()}))
+        kept.add(TaskScores.of(task, {name: exact(text) for name, text in table.items()}))
     return {
         "players": players,
         "win_weight": [[kept.win_weight(a, b) for b in players] for a in players],
@@ -49,7 +56,8 @@ def joint(given: dict[str, Any]) -> dict[str, Any]:
     names = {run.entrant for run in runs}
     own = reference if isinstance(reference, dict) else dict.fromkeys(names, str(reference))
     references = {name: float(exact(own[name])) for name in names}
-    rows = page_of(Page(Level.BOARD, "b"), runs, references, "").rows
+    sheet = sheet_of(runs)
+    rows = page_of(Page(Level.BOARD, "b"), sheet, list(sheet.cells), references, "").rows
     return {
         "score": {row.entrant: row.score for row in rows},
         "display": {row.entrant: fixed(Fraction(row.score), 0) for row in rows},
@@ -81,14 +89,15 @@ def ranking(given: dict[str, Any]) -> dict[str, Any]:
 
 def time(given: dict[str, Any]) -> dict[str, Any]:
     """S1-23 .. S1-25: the mean over every run."""
-    seconds = [exact(text) for task in given["seconds_by_task"].values() for text in task]
-    column = time_column(1000 * value for value in seconds)
+    tasks = [[1000 * exact(text) for text in task] for task in given["seconds_by_task"].values()]
+    column = time_column(TaskTimes.of(task) for task in tasks)
     return {"mean": column.mean, "display": show_time(column.mean)}
 
 
 def cost(given: dict[str, Any]) -> dict[str, Any]:
     """S1-26 .. S1-31: repeats first, then tasks."""
-    column = cost_column([[exact(text) for text in task] for task in given["usd_by_task"].values()])
+    tasks = [[exact(text) for text in task] for task in given["usd_by_task"].values()]
+    column = cost_column(TaskCosts.of(task) for task in tasks)
     return {"mean": column.mean, "display": show_cost(column.mean)}
 
 

@@ -18,9 +18,17 @@ from scoring.errors import MalformedInputError, MethodologyMixError
 from scoring.leaderboard.arithmetic import explain_task, lines, task_lines
 from scoring.leaderboard.board import Leaderboard, Level, Page, require_same_page
 from scoring.leaderboard.board_data import as_data, board_data
-from scoring.leaderboard.columns import Column, cost_column, show_cost, show_time, time_column
+from scoring.leaderboard.columns import (
+    Column,
+    TaskCosts,
+    TaskTimes,
+    cost_column,
+    show_cost,
+    show_time,
+    time_column,
+)
 from scoring.leaderboard.elo import held_fixed
-from scoring.leaderboard.entries import BoardRun, Place
+from scoring.leaderboard.entries import BoardRun, Place, sheet_of
 from scoring.leaderboard.list_price import ListPrice, TokenUse
 from scoring.leaderboard.pages import leaderboard_of, page_of
 from scoring.numbers import fixed
@@ -163,7 +171,8 @@ def test_unknown_costs_are_skipped_with_coverage_and_a_dash_has_no_rank() -> Non
 )
 def test_columns_round_half_away_from_zero(time: int, cost: Fraction, want: tuple[str, str]) -> None:
     """G-2 on seconds with one decimal and USD with four."""
-    assert (show_time(time_column([time]).mean), show_cost(cost_column([[cost]]).mean)) == want
+    times, costs = time_column([TaskTimes.of([time])]), cost_column([TaskCosts.of([cost])])
+    assert (show_time(times.mean), show_cost(costs.mean)) == want
 
 
 def test_the_worked_example_of_the_document() -> None:
@@ -315,7 +324,7 @@ def test_tasks_and_entrants_must_be_placed() -> None:
         leaderboard_of([BoardRun("A", "q9", Fraction(1))], PLACES)
     assert caught.value.code == "unplaced-task"
     with pytest.raises(MalformedInputError) as caught:
-        page_of(Page(Level.BOARD, "dev"), [BoardRun("A", "q1", Fraction(1))], {}, "")
+        page_of(Page(Level.BOARD, "dev"), sheet_of([BoardRun("A", "q1", Fraction(1))]), ["q1"], {}, "")
     assert caught.value.code == "unknown-entrant"
     with pytest.raises(MalformedInputError) as caught:
         whole().overall.gap("A", "Z")
@@ -347,7 +356,7 @@ def test_the_cost_column_is_the_mean_of_task_means(costs: list[list[Fraction | N
         for known in ([cost for cost in task if cost is not None] for task in costs)
         if known
     ]
-    column = cost_column(costs)
+    column = cost_column(TaskCosts.of(task) for task in costs)
     assert column.mean == (sum(means, Fraction(0)) / len(means) if means else None)
     assert (column.known, column.runs) == (
         sum(cost is not None for task in costs for cost in task),

@@ -115,13 +115,13 @@ def test_splitting_the_weight_of_every_task_changes_nothing(
     """Family 7: each comparison as two of half the weight is the same fit, at the level of solver rows."""
     import numpy as np
 
-    from scoring.leaderboard.entries import from_means
+    from scoring.leaderboard.entries import TaskScores
     from scoring.leaderboard.pairs import PairWeights
     from scoring.leaderboard.solver import fit_rows
 
     kept = PairWeights(NAMES)
     for task, row in scores.items():
-        kept.add(from_means(task, row))
+        kept.add(TaskScores.of(task, row))
     winners, losers, weights = kept.rows()
     held = np.array([references[name] for name in NAMES])
     whole = fit_rows(winners, losers, weights, held)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.errors import MalformedInputError
-from scoring.leaderboard.entries import TaskScores, from_means, task_scores
+from scoring.leaderboard.entries import BoardRun, TaskScores, sheet_of
 from scoring.leaderboard.half_wins import HalfWins
 from scoring.leaderboard.pairs import PairWeights, groups
 
@@ -21,7 +21,7 @@ from scoring.leaderboard.pairs import PairWeights, groups
 def kept(scores: Scores, names: tuple[str, ...] = NAMES) -> PairWeights:
     weights = PairWeights(names)
     for task, row in scores.items():
-        weights.add(from_means(task, row))
+        weights.add(TaskScores.of(task, row))
     return weights
 
 
@@ -51,7 +51,7 @@ def test_every_entrant_weighs_one_on_a_task(scores: Scores) -> None:
 @given(boards(), st.randoms(use_true_random=False))
 def test_the_order_of_tasks_and_batches_has_no_effect(scores: Scores, rng: random.Random) -> None:
     """S1-12: one by one in any order, or grouped: the same whole numbers and the same solver rows."""
-    tasks = [from_means(task, row) for task, row in scores.items()]
+    tasks = [TaskScores.of(task, row) for task, row in scores.items()]
     rng.shuffle(tasks)
     shuffled, batched = PairWeights(NAMES), PairWeights(NAMES)
     for task in tasks:
@@ -66,7 +66,7 @@ def test_a_task_is_taken_back_exactly(scores: Scores, more: Scores) -> None:
     """A new result on a task replaces its table: add, remove, and nothing has changed."""
     weights = kept(scores)
     before = state(weights)
-    tasks = [from_means(task, row) for task, row in more.items()]
+    tasks = [TaskScores.of(task, row) for task, row in more.items()]
     for task in tasks:
         weights.add(task)
     for task in tasks:
@@ -125,7 +125,7 @@ def test_a_table_beyond_the_dense_limit_stays_sparse() -> None:
 def test_levels_keep_order_and_equality(scores: list[Fraction]) -> None:
     """Only the order on one task counts (S1-6, S1-7): whole-number levels compare as the scores do."""
     names = tuple(f"e{place}" for place in range(len(scores)))
-    levels = TaskScores("q", names, tuple(scores)).levels()
+    levels = TaskScores.of("q", dict(zip(names, scores, strict=True))).levels
     for a, b in permutations(range(len(scores)), 2):
         assert (levels[a] > levels[b], levels[a] == levels[b]) == (
             scores[a] > scores[b],
@@ -139,7 +139,7 @@ def test_unknown_and_double_entrants_are_refused() -> None:
         PairWeights(["A", "A"])
     weights = PairWeights(["A", "B"])
     with pytest.raises(MalformedInputError) as caught:
-        weights.add(from_means("q", {"A": Fraction(1), "Z": Fraction(0)}))
+        weights.add(TaskScores.of("q", {"A": Fraction(1), "Z": Fraction(0)}))
     assert caught.value.code == "unknown-entrant"
     with pytest.raises(MalformedInputError):
         weights.win_weight("A", "Z")
@@ -147,10 +147,7 @@ def test_unknown_and_double_entrants_are_refused() -> None:
 
 def test_repeats_are_compared_as_their_exact_mean() -> None:
     """S1-5, S1-10: 1/3 and 2/3 are exactly 1/2, a draw against 1/2, where binary floats would not agree."""
-    from scoring.leaderboard.entries import BoardRun
-
     parts = [("A", "1/10"), ("A", "2/10"), ("A", "6/10"), ("B", "3/10")]
     runs = [BoardRun(name, "q", Fraction(text)) for name, text in parts]
-    (made,) = task_scores(runs)
-    assert made == TaskScores("q", ("A", "B"), (Fraction(3, 10), Fraction(3, 10)))
-    assert made.levels() == [0, 0]
+    made = sheet_of(runs).tables
+    assert made == {"q": TaskScores("q", ("A", "B"), (Fraction(3, 10), Fraction(3, 10)), (0, 0))}
