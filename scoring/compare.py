@@ -46,13 +46,14 @@ def side_of_card(card: PackScoreCard, conditions: Conditions | None, name: str |
 
 
 def side_of_rating(rating: AgentRating, name: str | None = None) -> Side:
-    """A rating as one side."""
+    """A rating as one side; without a subject its suite is known by name only."""
+    subject = rating.subject
     return Side(
         name=name or rating.name,
         methodology=rating.methodology,
         conditions=rating.conditions,
-        judge="programmatic",
-        pack_digest=None,
+        judge="programmatic" if subject is None else subject.judge,
+        pack_digest=None if subject is None else subject.pack_digest,
         tasks=tuple(TaskCounts(one.task, one.passed, one.attempts, one.slots) for one in rating.tasks),
         inputs_digest=rating.inputs_digest,
     )

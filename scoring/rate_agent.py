@@ -25,6 +25,7 @@ from scoring.rate_agent_result import (
     METHODOLOGY,
     AgentRating,
     RatedFigure,
+    RatedSubject,
     Status,
 )
 from scoring.tries import Plan, VerifiedTry
@@ -49,6 +50,16 @@ def rate_screening(
         name=plan.agent_id,
         provenance=plan.provenance or Provenance.NOT_EVALUATED,
         tags=plan.tags or {},
+        subject=RatedSubject(
+            screening_id=plan.screening_id,
+            agent_digest=plan.agent_digest,
+            agent_version=plan.agent_version,
+            models=plan.models,
+            pack_id=plan.pack_id,
+            pack_version=plan.pack_version,
+            pack_digest=plan.pack_digest,
+            judge=plan.judge,
+        ),
         conditions=plan.conditions,
         with_composite=with_composite,
     )
@@ -60,6 +71,7 @@ def rate(
     name: str,
     provenance: Provenance,
     tags: Mapping[str, TaskTags] | None = None,
+    subject: RatedSubject | None = None,
     conditions: Conditions | None = None,
     with_composite: bool = False,
 ) -> AgentRating:
@@ -85,6 +97,7 @@ def rate(
     return AgentRating(
         name=name,
         provenance=provenance,
+        subject=subject,
         conditions=conditions,
         status=_status(attempts, counted),
         attempts=len(counted),
@@ -105,7 +118,7 @@ def rate(
         use_cases=_use_cases(counted, tagged, independent),
         difficulties=_difficulties(counted, tagged, independent),
         composite=_composite(success, costs[3], time, repeated) if with_composite else None,
-        inputs_digest=_digest(attempts, name, provenance, tagged, conditions),
+        inputs_digest=_digest(attempts, [name, provenance, tagged, subject, conditions]),
     )
 
 
@@ -159,25 +172,13 @@ def _composite(
     return composite(rate_, cost.value, time.value, repeated.value)
 
 
-def _digest(
-    attempts: Sequence[Attempt],
-    name: str,
-    provenance: Provenance,
-    tags: Mapping[str, TaskTags],
-    conditions: Conditions | None,
-) -> str:
+def _digest(attempts: Sequence[Attempt], facts: Sequence[object]) -> str:
+    """Over the facts and the attempts in an order of their own."""
     rows = sorted(
-        (one.task, one.end, one.passed, one.time_ms, _known(one.cost_nusd), _checks(one)) for one in attempts
+        (one.task, one.end, one.reason or "", one.passed, one.time_ms, _known(one.cost_nusd), _checks(one))
+        for one in attempts
     )
-    return digest(
-        {
-            "name": name,
-            "provenance": provenance,
-            "tags": dict(tags),
-            "conditions": conditions,
-            "attempts": rows,
-        }
-    )
+    return digest([*facts, rows])
 
 
 def _known(cost_nusd: int | None) -> int:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 from scoring.digests import plain
-from scoring.facts import Conditions, Provenance
+from scoring.facts import Conditions, ModelUse, Provenance
 from scoring.levels import GroupLevel, Level, good_at
 from scoring.numbers import DASH, NANO_PER_USD, fixed, ratio, show_points, show_usd
 from scoring.rate_agent_attempts import FAILURES, End
@@ -69,17 +69,32 @@ class TaskAttempts:
 
 
 @dataclass(frozen=True)
+class RatedSubject:
+    """What exactly was rated; a change in any of it makes a new result beside the old one (S4-29, S4-30)."""
+
+    screening_id: str
+    agent_digest: str
+    agent_version: str | None
+    models: tuple[ModelUse, ...] | None
+    pack_id: str
+    pack_version: str
+    pack_digest: str
+    judge: str
+
+
+@dataclass(frozen=True)
 class AgentRating(MethodologyResult):
     """One agent on one suite. `success` is in points 0..100, rates are shares 0..1, money exact USD, times
     exact ms. `ends` counts the counted attempts that did not pass by class, wrong output as `completed`;
     `outside` counts what was recorded and not counted, `outside_reasons` the same by reason (S4-3).
-    `composite` is None unless it was asked for."""
+    `composite` is None unless it was asked for; `subject` and `conditions` (S4-28) where they are unknown."""
 
     methodology: ClassVar[str] = METHODOLOGY
     readings: ClassVar[tuple[Reading, ...]] = READINGS
 
     name: str
     provenance: Provenance
+    subject: RatedSubject | None
     conditions: Conditions | None
     status: Status
     attempts: int
@@ -159,6 +174,8 @@ class AgentRating(MethodologyResult):
             "methodology": self.methodology,
             "name": self.name,
             "provenance": self.provenance.value,
+            "subject": plain(self.subject),
+            "conditions": plain(self.conditions),
             "status": self.status.value,
             "may_rank": self.may_rank,
             "attempts": self.attempts,

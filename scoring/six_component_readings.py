@@ -22,6 +22,18 @@ NO_ADVERSARIAL: Final = Reading(
     "S2-12",
     "Without adversarial tests the component is missing, not 0 or 100.",
 )
+OWN_TESTS: Final = Reading(
+    "adversarial-own-tests",
+    "S2-11",
+    "About 60% of the adversarial tests are generated from the submission itself, so that totals differ: the "
+    "component is compared between submissions, single tests are not.",
+)
+EXECUTION: Final = Reading(
+    "execution-conditions",
+    "S2-5, S2-6",
+    "10 s per test, no network, fresh state and independence are conditions of the test run, not of the "
+    "score; a test counts as passed or not.",
+)
 TOTALS_FIRST: Final = Reading(
     "judge-totals-first",
     "S2-14",
@@ -83,7 +95,9 @@ ROUNDING: Final = Reading(
 READINGS: Final[tuple[Reading, ...]] = (
     NO_RENORMALISING,
     COUNTS,
+    EXECUTION,
     NO_ADVERSARIAL,
+    OWN_TESTS,
     TOTALS_FIRST,
     ONE_OUTLIER,
     AMBIGUOUS_FLOOR,

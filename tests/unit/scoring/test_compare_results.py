@@ -137,6 +137,21 @@ def test_unknown_conditions_judge_and_digest_are_reasons() -> None:
             assert [one.condition for one in made.reasons] == [condition]
 
 
+def test_ratings_carry_their_judge_and_pack() -> None:
+    """S3-2, S3-4: also under rate-ai-agent/1 another judge or pack is a reason."""
+    made = screening("PPP", conditions=conditions(("t1",)))
+    changes: dict[Condition, dict[str, Any]] = {
+        Condition.JUDGE: {"judge": "judge@2026-01-01"},
+        Condition.SUITE_VERSION: {"pack_digest": "d" * 64},
+    }
+    for condition, change in changes.items():
+        sides = [
+            side_of_rating(rate_screening(plan, [], view=View.PUBLIC), name)
+            for name, plan in (("a", made.plan), ("b", replace(made.plan, **change)))
+        ]
+        assert [one.condition for one in compare(*sides).reasons] == [condition]
+
+
 def test_two_methodologies_are_never_compared() -> None:
     """G-4, family 9: a typed error, not a reason."""
     made = screening("PPP", conditions=conditions(("t1",)))

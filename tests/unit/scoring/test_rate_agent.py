@@ -16,7 +16,7 @@ from scoring_builders import FAIL, PASS, USD, Screening, Spec, attest, plan_of, 
 from orchestrator import canonical
 from scoring.classify import View
 from scoring.errors import MalformedInputError, MethodologyMixError, ScoringError
-from scoring.facts import Difficulty, Provenance, TaskTags
+from scoring.facts import Difficulty, ModelUse, Provenance, TaskTags
 from scoring.levels import MIN_TASKS, THRESHOLDS, USE_CASES, Level, good_at, level
 from scoring.numbers import exact
 from scoring.rate_agent import rate, rate_screening
@@ -354,6 +354,25 @@ def test_from_verified_tries() -> None:
     assert dict(rating.ends) == {End.COMPLETED: 2, End.TIMEOUT: 1}
     assert rating.provenance is Provenance.INDEPENDENT and rating.status is Status.RATED
     assert rating.conditions == made.plan.conditions
+    subject = rating.subject
+    assert subject is not None and subject.pack_digest == made.plan.pack_digest
+    assert rating.as_data()["subject"]["agent_digest"] == made.plan.agent_digest
+
+
+def test_another_agent_revision_is_another_result() -> None:
+    """S4-29, family 15: the same attempts of another revision, model or judge have another digest."""
+    made = screening("PPF")
+    base = rated_screening(made)
+    changes: dict[str, Any] = {
+        "agent_version": "2",
+        "judge": "judge@2026-01-01",
+        "models": (ModelUse("main", "m2", None),),
+    }
+    for name, value in changes.items():
+        plan = replace(made.plan, **{name: value})
+        other = rate_screening(plan, made.tries(), view=View.PUBLIC)
+        assert other.inputs_digest != base.inputs_digest
+        assert other.success == base.success
 
 
 def test_paid_tools_are_part_of_the_cost() -> None:
