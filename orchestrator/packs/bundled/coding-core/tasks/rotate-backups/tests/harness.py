@@ -470,15 +470,8 @@ def _verdict(results):
     print(f"{passed} of {len(results)} checks hold")
 
 
-def main(argv):
-    if len(argv) == 2 and argv[0] == "--root-dir":
-        if os.getpid() != 1:
-            raise SystemExit("--root-dir needs a process namespace of its own: unshare --pid --fork --mount-proc")
-        _settings["workspace"] = Path(argv[1]) / "workspace"
-        _settings["logs"] = Path(argv[1]) / "logs" / "verifier"
-    elif argv:
-        raise SystemExit("usage: harness.py [--root-dir DIR]")
-    _settings["scratch"] = _scratch_root()
+def _run_checks():
+    """Load `checks.py`, run its checks in order, and return (name, holds) for each."""
     _settings["end"] = time.monotonic() + BUDGET_S
     sys.modules["harness"] = sys.modules["__main__"]
     source = TESTS / "checks.py"
@@ -494,9 +487,23 @@ def main(argv):
     if _settings["forker"] is not None:
         _settings["forker"].kill()
         _settings["forker"].wait()
-    _verdict(results)
-    if argv:
-        shutil.rmtree(_settings["scratch"], ignore_errors=True)
+    return results
+
+
+def main(argv):
+    if len(argv) == 2 and argv[0] == "--root-dir":
+        if os.getpid() != 1:
+            raise SystemExit("--root-dir needs a process namespace of its own: unshare --pid --fork --mount-proc")
+        _settings["workspace"] = Path(argv[1]) / "workspace"
+        _settings["logs"] = Path(argv[1]) / "logs" / "verifier"
+    elif argv:
+        raise SystemExit("usage: harness.py [--root-dir DIR]")
+    _settings["scratch"] = _scratch_root()
+    try:
+        _verdict(_run_checks())
+    finally:
+        if argv:
+            shutil.rmtree(_settings["scratch"], ignore_errors=True)
 
 
 if __name__ == "__main__":
