@@ -9,6 +9,7 @@ asked. None of these ends the processes inside: only killing the container does 
 from __future__ import annotations
 
 import json
+import re
 import select
 import socket
 import time
@@ -27,6 +28,7 @@ _AFTERMATH_S: Final = 2.0
 _HEADER: Final = 8
 _READ: Final = 1 << 16
 _MAX_HTTP_HEAD: Final = 16_384
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
 
 
 class StreamEnd(StrEnum):
@@ -68,23 +70,32 @@ class _Demultiplexer:
     def __init__(self, result: ExecResult, cap_bytes: int) -> None:
         self._result = result
         self._cap = cap_bytes
-        self._buffer = bytearray()
+        self._header = bytearray()
+        self._left = 0
+        self._to_stderr = False
 
     def feed(self, data: bytes) -> bool:
-        """Take bytes off the wire; False once the cap is reached."""
-        self._buffer += data
-        while len(self._buffer) >= _HEADER:
-            length = int.from_bytes(self._buffer[4:_HEADER], "big")
-            if len(self._buffer) < _HEADER + length:
-                break
-            self._take(self._buffer[0], bytes(self._buffer[_HEADER : _HEADER + length]))
-            del self._buffer[: _HEADER + length]
+        """Take bytes off the wire; False once the cap is exceeded. Nothing but a header is held back."""
+        view = memoryview(data)
+        while view:
+            if self._left:
+                piece, view = view[: self._left], view[self._left :]
+                self._left -= len(piece)
+                self._take(piece)
+                continue
+            missing = _HEADER - len(self._header)
+            self._header += view[:missing]
+            view = view[missing:]
+            if len(self._header) == _HEADER:
+                self._left = int.from_bytes(self._header[4:], "big")
+                self._to_stderr = self._header[0] == 2
+                self._header.clear()
         return self._result.seen_bytes <= self._cap
 
-    def _take(self, kind: int, payload: bytes) -> None:
+    def _take(self, payload: memoryview) -> None:
         room = max(0, self._cap - self._result.seen_bytes)
         self._result.seen_bytes += len(payload)
-        (self._result.stderr if kind == 2 else self._result.stdout).extend(payload[:room])
+        (self._result.stderr if self._to_stderr else self._result.stdout).extend(payload[:room])
 
 
 def _open_stream(engine: Engine, exec_id: str) -> tuple[socket.socket, bytes]:
@@ -107,11 +118,10 @@ def _open_stream(engine: Engine, exec_id: str) -> tuple[socket.socket, bytes]:
                 raise EngineCallError("exec_start", "ConnectionLost", "no answer from the engine")
             reply += more
         status_line, _, rest = reply.partition(b"\r\n")
-        status = status_line.split(b" ", 2)[1]
-        if status not in (b"101", b"200"):
-            raise EngineCallError(
-                "exec_start", "APIError", reply.decode("utf-8", "replace")[-500:], int(status)
-            )
+        found = _STATUS_LINE.match(status_line)
+        status = int(found[1]) if found else None
+        if status not in (101, 200):
+            raise EngineCallError("exec_start", "APIError", reply.decode("utf-8", "replace")[-500:], status)
     except BaseException:
         connection.close()
         raise

@@ -106,23 +106,45 @@ _READ_BACK: Final = (
     "NanoCpus",
     "PidsLimit",
     "Init",
+    "IpcMode",
     "Privileged",
     "Runtime",
     "AutoRemove",
 )
 
 
+_EMPTY: Final = (
+    "Binds",
+    "Devices",
+    "DeviceRequests",
+    "DeviceCgroupRules",
+    "GroupAdd",
+    "Links",
+    "PidMode",
+    "UTSMode",
+    "UsernsMode",
+    "VolumesFrom",
+)
+"""What would open the sandbox to the host or to other containers; never asked for."""
+
+
+def _mounts(host: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    keys = ("Type", "Source", "Target")
+    return sorted(
+        (*(str(item.get(key) or "") for key in keys), bool(item.get("ReadOnly")))
+        for item in host.get("Mounts") or ()
+    )
+
+
 def verify_created(body: Mapping[str, Any], inspected: Mapping[str, Any]) -> None:
     """Compare what the engine created with what was asked; raises `SandboxMismatchError` by field."""
-    if inspected["Image"] != body["Image"]:
-        raise SandboxMismatchError("Image", body["Image"], inspected["Image"])
     wanted, got = body["HostConfig"], inspected["HostConfig"]
-    for field in _READ_BACK:
-        if got.get(field) != wanted[field]:
-            raise SandboxMismatchError(field, wanted[field], got.get(field))
-    if sorted(got.get("CapAdd") or []) != sorted(wanted["CapAdd"]):
-        raise SandboxMismatchError("CapAdd", wanted["CapAdd"], got.get("CapAdd"))
-    if got.get("Binds") or got.get("Devices"):
-        raise SandboxMismatchError("Binds", None, got.get("Binds") or got.get("Devices"))
-    if inspected["Config"]["User"] != body["User"]:
-        raise SandboxMismatchError("User", body["User"], inspected["Config"]["User"])
+    pairs = [("Image", body["Image"], inspected["Image"])]
+    pairs += [(field, wanted[field], got.get(field)) for field in _READ_BACK]
+    pairs += [("CapAdd", sorted(wanted["CapAdd"]), sorted(got.get("CapAdd") or []))]
+    pairs += [(field, None, got.get(field) or None) for field in _EMPTY]
+    pairs += [("Mounts", _mounts(wanted), _mounts(got))]
+    pairs += [("User", body["User"], inspected["Config"]["User"])]
+    for field, asked, found in pairs:
+        if asked != found:
+            raise SandboxMismatchError(field, asked, found)

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Callable, Iterable
 from typing import IO, Final, cast
 
-from workers.errors import ContainerGoneError, WorkerError
+from workers.errors import CarryOverflowError, ContainerGoneError, PathRefusedError, WorkerError
 from workers.sandbox.profile import PID1_UID
 from workers.sandbox.stream import ChunkReader
 from workers.sandbox.tars import Owner
@@ -40,15 +40,20 @@ def _by_name(passwd: Callable[[], Iterable[bytes]], name: str) -> Owner:
     if name == "root":
         return Owner(0, 0)
     try:
-        chunks = passwd()
-    except ContainerGoneError:
+        for line in _lines(passwd()):
+            fields = line.split(":")
+            if len(fields) > 3 and fields[0] == name:
+                return Owner(int(fields[2]), int(fields[3]))
+    except (ContainerGoneError, PathRefusedError):
         raise UnknownUserError(f"the image has no /etc/passwd to look up {name}") from None
-    reader = cast(IO[bytes], ChunkReader(chunks, _PASSWD_CAP_BYTES))
-    with tarfile.open(fileobj=reader, mode="r|") as tar:
-        for member in tar:
-            content = tar.extractfile(member) if member.isreg() else None
-            for line in content.read().decode("utf-8", "replace").splitlines() if content else ():
-                fields = line.split(":")
-                if len(fields) > 3 and fields[0] == name:
-                    return Owner(int(fields[2]), int(fields[3]))
+    except (CarryOverflowError, tarfile.TarError, ValueError):
+        raise UnknownUserError(f"the image's /etc/passwd cannot be read to look up {name}") from None
     raise UnknownUserError(f"the image has no user {name}")
+
+
+def _lines(archive: Iterable[bytes]) -> list[str]:
+    reader = cast(IO[bytes], ChunkReader(archive, _PASSWD_CAP_BYTES))
+    with tarfile.open(fileobj=reader, mode="r|") as tar:
+        member = tar.next()
+        content = tar.extractfile(member) if member is not None and member.isreg() else None
+        return content.read().decode("utf-8", "replace").splitlines() if content else []

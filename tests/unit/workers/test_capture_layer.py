@@ -1,4 +1,4 @@
-"""A dead container's overlay layer, made by hand: changes, members, originals, and what it must not follow."""
+"""A dead container's overlay layer, made by hand: changes, members, originals, links."""
 
 from __future__ import annotations
 

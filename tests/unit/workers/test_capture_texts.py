@@ -105,7 +105,7 @@ def test_comparing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparing costs more than reading: many files with originals fall back to digests."""
     monkeypatch.setattr(diff_module, "MAX_COMPARED_LINES", 50)
     before = {f"/w/{n}": b"a\n" * 10 for n in range(5)}
-    out = text(before, {path: b"b\n" * 10 for path in before}, [])
+    out = text(before, dict.fromkeys(before, b"b\n" * 10), [])
     assert out.count("+++ ") == 2 and out.count("Large or binary") == 3
 
 

@@ -55,10 +55,12 @@ def of_json(data: bytes | str, rule: PassRule = RULE) -> Verdict:
 )
 def test_numbers(written: str, reward: str, passes: bool) -> None:
     """The text in the record reaches the bound exactly when the number does, and fits the certificate."""
-    for verdict in (of_text(written), of_json('{"reward": %s}' % written) if written in JSON_OK else None):
-        if verdict is not None:
-            assert (verdict.reward, verdict.passes, verdict.problem) == (reward, passes, None)
-            assert re.fullmatch(DECIMAL, reward)
+    verdicts = [of_text(written)]
+    if written in JSON_OK:
+        verdicts.append(of_json(f'{{"reward": {written}}}'))
+    for verdict in verdicts:
+        assert (verdict.reward, verdict.passes, verdict.problem) == (reward, passes, None)
+        assert re.fullmatch(DECIMAL, reward)
 
 
 JSON_OK = {"1", "0.5", "1.0", "1e0", "100e-2", "1E-3", "-0", "-0.0", "0e5", "0.9999999999999999999"}
@@ -299,7 +301,7 @@ def test_any_json(value: Any, rule: PassRule) -> None:
 @given(number_like, rules)
 def test_any_number_as_json(text: str, rule: PassRule) -> None:
     """Numbers are taken as written, never through a float."""
-    check(of_json('{"reward": %s}' % text, rule), rule)
+    check(of_json(f'{{"reward": {text}}}', rule), rule)
 
 
 @given(st.decimals(min_value=0, max_value=1, allow_nan=False, places=18))

@@ -1,0 +1,147 @@
+"""The hardened profile as one declaration, and its read-back field by field (reference/sandbox.md 1.1)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from workers.errors import SandboxMismatchError
+from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body, verify_created
+
+LIMITS = Limits(memory_bytes=128 << 20, cpus_milli=1500, pids=64, lifetime_s=90)
+IMAGE = "sha256:" + "a" * 64
+
+
+def body(grader: bool = False, **changes: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "runtime": "runc",
+        "grader": grader,
+        "labels": {"assize.attempt": "x/1"},
+        "volumes": {"bundle": "/opt/agent"},
+        "workdir": "/w",
+    }
+    return create_body(IMAGE, LIMITS, **{**values, **changes})
+
+
+def inspected(asked: dict[str, Any]) -> dict[str, Any]:
+    """What an engine answers that did as it was told, with its own spellings of nothing."""
+    host = copy.deepcopy(asked["HostConfig"])
+    host |= {
+        "Binds": None,
+        "Devices": [],
+        "VolumesFrom": None,
+        "PidMode": "",
+        "UTSMode": "",
+        "GroupAdd": None,
+    }
+    host["CapAdd"] = list(reversed(host["CapAdd"])) or None
+    return {"Image": asked["Image"], "HostConfig": host, "Config": {"User": asked["User"]}}
+
+
+@pytest.mark.parametrize("grader", [False, True])
+def test_the_profile(grader: bool) -> None:
+    """No network, no capabilities but the verifier's three, no new privileges, hard limits, no swap."""
+    host = body(grader)["HostConfig"]
+    assert host["NetworkMode"] == "none" and body(grader)["NetworkDisabled"] is True
+    assert host["CapDrop"] == ["ALL"] and host["CapAdd"] == (list(GRADER_CAPABILITIES) if grader else [])
+    assert host["SecurityOpt"] == ["no-new-privileges:true"] and host["Privileged"] is False
+    assert host["Memory"] == host["MemorySwap"] == 128 << 20
+    assert host["NanoCpus"] == 1_500_000_000 and host["PidsLimit"] == 64
+    assert host["AutoRemove"] is False and host["OomKillDisable"] is False
+    assert host["RestartPolicy"]["Name"] == "no"
+    assert host["Mounts"] == [
+        {"Type": "volume", "Source": "bundle", "Target": "/opt/agent", "ReadOnly": True}
+    ]
+    assert "Binds" not in host and "Devices" not in host
+
+
+def test_the_first_process() -> None:
+    """It ends by itself, and for an agent it is of a user that no agent is."""
+    asked = body()
+    assert (asked["Entrypoint"], asked["Cmd"]) == (["sleep"], ["90"])
+    assert asked["User"] == f"{PID1_UID}:{PID1_UID}"
+    assert asked["WorkingDir"] == "/w" and "WorkingDir" not in body(workdir=None)
+    assert asked["Healthcheck"] == {"Test": ["NONE"]}
+
+
+@pytest.mark.parametrize("grader", [False, True])
+def test_an_honest_engine_is_accepted(grader: bool) -> None:
+    """Order of capabilities and the ways to write nothing do not matter."""
+    verify_created(body(grader), inspected(body(grader)))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("NetworkMode", "bridge"),
+        ("CapDrop", None),
+        ("CapDrop", ["NET_RAW"]),
+        ("CapAdd", ["SYS_ADMIN"]),
+        ("SecurityOpt", None),
+        ("SecurityOpt", ["seccomp=unconfined"]),
+        ("Memory", 0),
+        ("MemorySwap", -1),
+        ("NanoCpus", 0),
+        ("PidsLimit", None),
+        ("PidsLimit", 0),
+        ("Init", None),
+        ("IpcMode", "host"),
+        ("Privileged", True),
+        ("Runtime", "runsc"),
+        ("AutoRemove", True),
+        ("Binds", ["/:/host"]),
+        ("Devices", [{"PathOnHost": "/dev/kmsg"}]),
+        ("DeviceRequests", [{"Count": -1}]),
+        ("DeviceCgroupRules", ["c 1:3 mr"]),
+        ("GroupAdd", ["docker"]),
+        ("Links", ["other:x"]),
+        ("PidMode", "host"),
+        ("UTSMode", "host"),
+        ("UsernsMode", "host"),
+        ("VolumesFrom", ["other"]),
+        ("Mounts", []),
+        ("Mounts", [{"Type": "volume", "Source": "bundle", "Target": "/opt/agent", "ReadOnly": False}]),
+        ("Mounts", [{"Type": "bind", "Source": "/", "Target": "/opt/agent", "ReadOnly": True}]),
+        ("Mounts", [{"Type": "volume", "Source": "other", "Target": "/opt/agent", "ReadOnly": True}]),
+    ],
+)
+def test_each_changed_field_is_refused(field: str, value: object) -> None:
+    """An engine that ignores or alters one of them is noticed before the agent has control."""
+    found = inspected(body())
+    found["HostConfig"][field] = value
+    with pytest.raises(SandboxMismatchError) as raised:
+        verify_created(body(), found)
+    assert raised.value.field == field and field in str(raised.value)
+
+
+@pytest.mark.parametrize("field", ["NetworkMode", "CapDrop", "SecurityOpt", "Memory", "PidsLimit", "Runtime"])
+def test_a_missing_field_is_refused(field: str) -> None:
+    """Silence is no confirmation."""
+    found = inspected(body())
+    del found["HostConfig"][field]
+    with pytest.raises(SandboxMismatchError):
+        verify_created(body(), found)
+
+
+def test_another_image_or_user_is_refused() -> None:
+    """Created by Id, compared after create (reference/sandbox.md 0.9)."""
+    found = inspected(body())
+    found["Image"] = "sha256:" + "b" * 64
+    with pytest.raises(SandboxMismatchError) as raised:
+        verify_created(body(), found)
+    assert raised.value.field == "Image"
+    found = inspected(body())
+    found["Config"]["User"] = ""
+    with pytest.raises(SandboxMismatchError) as raised:
+        verify_created(body(), found)
+    assert raised.value.field == "User"
+
+
+def test_a_verifier_may_not_lose_what_it_needs() -> None:
+    """Without its capabilities every honest try would fail in silence (reference/sandbox.md 3.2)."""
+    found = inspected(body(grader=True))
+    found["HostConfig"]["CapAdd"] = ["SETUID"]
+    with pytest.raises(SandboxMismatchError):
+        verify_created(body(grader=True), found)
