@@ -1,5 +1,4 @@
-"""The results of `same-question-bt/1`: one `Board` per page, and the `Leaderboard` of all pages (S1-2,
-S1-3)."""
+"""The results of `same-question-bt/1`: one `Board` per page, a `Leaderboard` of all pages (S1-2, S1-3)."""
 
 from __future__ import annotations
 

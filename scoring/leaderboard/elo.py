@@ -1,5 +1,4 @@
-"""The scale: Elo points, natural-log units, and the record of one entrant against fixed opponents (S1-13,
-S1-17)."""
+"""The scale: Elo points, natural-log units, and one entrant against fixed opponents (S1-13, S1-17)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What pages are computed from: runs, what they come to on each task, and where tasks belong (S1-1 ..
-S1-5)."""
+"""What pages are computed from: runs, what they come to on a task, where tasks belong (S1-2, S1-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From verified tries to the runs of a board: what is a valid result, its score and its cost (S1-4, S1-26)."""
+"""From verified tries to the runs of a board: which are valid, their score and cost (S1-4, S1-26)."""
 
 from __future__ import annotations
 

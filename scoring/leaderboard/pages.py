@@ -1,5 +1,4 @@
-"""From plain runs to pages: one joint fit each, references handed down unrounded (S1-2, S1-3, S1-19,
-S1-20)."""
+"""From plain runs to pages: one joint fit each, references handed down unrounded (S1-2, S1-3, S1-19)."""
 
 from __future__ import annotations
 
