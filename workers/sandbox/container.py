@@ -35,9 +35,10 @@ def changes_of(raw: bytes) -> list[tuple[int, str]]:
         found = json.loads(raw, object_pairs_hook=_change)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EngineCallError("changes", type(error).__name__, "not a list of changes") from None
-    if found is not None and not isinstance(found, list):
+    found = [] if found is None else found
+    if not isinstance(found, list) or not all(isinstance(item, tuple) for item in found):
         raise EngineCallError("changes", "TypeError", "not a list of changes")
-    return found or []
+    return found
 
 
 class Container:
