@@ -90,7 +90,7 @@ def _read_again(
                 keys.add(entry.check(raw), index)
             except VerificationError as error:
                 findings.append(Finding("entry-form", f"entry {index}: {error.findings[0].detail}"))
-        leaves = b"".join([tree.leaf_hash(raw) for raw in entries])
+        leaves = tree.leaf_hashes(entries)
         if remembered is not None and edge.size <= remembered.size < edge.size + len(entries):
             _check_beginning(edge, leaves, remembered)
         for level, tile_number, expected in edge.extend(leaves):

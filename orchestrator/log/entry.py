@@ -101,11 +101,6 @@ def check(raw: bytes) -> bytes:
     return match[2]
 
 
-def unique_key(raw: bytes) -> bytes:
-    """The last line of an entry without checking the rest, for appending and rebuilding at speed."""
-    return raw[raw.rfind(b"\n", 0, -1) + 1 : -1]
-
-
 def shard_origin(base: str, year: int) -> str:
     """The origin of a yearly shard, such as `assize.example/log/2026`."""
     return f"{base}/{year:04}"

@@ -1,71 +1,83 @@
-"""Which unique keys a log has, small enough for millions: a hash table of 12 to 24 bytes per key."""
+"""Which unique keys a log has, small enough for millions: a hash table of 12 to 48 bytes per key."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
-from itertools import compress
+from collections.abc import Iterator
+from typing import Final
 
-_FIRST_SLOTS = 1 << 10
+from orchestrator.log.errors import LogError
+
+_NUMBER_BITS: Final = 24
+MAX_ENTRIES: Final = (1 << _NUMBER_BITS) - 1
+_HASH_BITS: Final = ~MAX_ENTRIES
+_GROWTH: Final = 4
 
 
 class KeyIndex:
-    """Maps the 64-bit hash of a key to the index of its entry; the caller confirms every candidate.
+    """Maps 40 bits of the hash of a key to the index of its entry; the caller confirms every candidate.
 
-    Open addressing over two arrays. The hash is that of the running process, so nobody can choose keys
-    that collide.
+    Open addressing, one 64-bit slot per key: hash above, index + 1 below, 0 is free. The hash is that of
+    the running process, so nobody can choose keys that collide. Entries come in the order of their
+    indexes; `size` is the next one. A log ends at `MAX_ENTRIES` (16.7 million), long after its year.
     """
 
     def __init__(self) -> None:
-        self._hashes = array("q", bytes(8 * _FIRST_SLOTS))
-        self._slots = array("I", bytes(array("I").itemsize * _FIRST_SLOTS))
-        self._used = 0
+        self.size = 0
+        self._slots = array("q", bytes(8 << 10))
 
     def candidates(self, key: bytes) -> Iterator[int]:
         """Indexes of entries that may have this key; almost always none or the right one."""
-        hashes, slots, mask = self._hashes, self._slots, len(self._slots) - 1
-        wanted = hash(key)
-        at = wanted & mask
+        slots, mask = self._slots, len(self._slots) - 1
+        tag = hash(key) >> _NUMBER_BITS
+        at = tag & mask
         while slot := slots[at]:
-            if hashes[at] == wanted:
-                yield slot - 1
-            at = (at + 1) & mask
+            if slot >> _NUMBER_BITS == tag:
+                yield (slot & MAX_ENTRIES) - 1
+            at = at + 1 & mask
 
-    def has_none_of(self, keys: Iterable[bytes]) -> bool:
-        """Whether surely none of the keys is in the table."""
-        hashes, slots, mask = self._hashes, self._slots, len(self._slots) - 1
-        for key in keys:
-            wanted = hash(key)
-            at = wanted & mask
-            while slots[at]:
-                if hashes[at] == wanted:
+    def extend(self, keys: list[bytes], *, unseen: bool) -> bool:
+        """Add the keys of the next entries; raises `LogError` when the log would be too large.
+
+        With `unseen` all of them must be new: at the first that may be known or twice among them nothing
+        is added and the answer is False.
+        """
+        self._make_room(len(keys))
+        slots, mask, number = self._slots, len(self._slots) - 1, self.size
+        for value in map(hash, keys):
+            tag = value >> _NUMBER_BITS
+            at = tag & mask
+            while slot := slots[at]:
+                if unseen and slot >> _NUMBER_BITS == tag:
+                    self._forget(keys[: number - self.size])
                     return False
-                at = (at + 1) & mask
+                at = at + 1 & mask
+            number += 1
+            slots[at] = value & _HASH_BITS | number
+        self.size = number
         return True
 
-    def extend(self, keys: Iterable[bytes], first: int) -> None:
-        """Add keys whose entries have the indexes `first`, `first` + 1, .."""
-        self._insert((hash(key) for key in keys), range(first + 1, 1 << 62))
+    def _forget(self, keys: list[bytes]) -> None:
+        """Free the slots of keys that were just added, the last one first, as if they had never been."""
+        slots, mask = self._slots, len(self._slots) - 1
+        for offset in range(len(keys) - 1, -1, -1):
+            value = hash(keys[offset])
+            wanted = value & _HASH_BITS | self.size + offset + 1
+            at = value >> _NUMBER_BITS & mask
+            while slots[at] != wanted:
+                at = at + 1 & mask
+            slots[at] = 0
 
-    def _insert(self, wanted: Iterable[int], numbers: Iterable[int]) -> None:
-        hashes, slots, mask = self._hashes, self._slots, len(self._slots) - 1
-        room = len(slots) * 2 // 3 - self._used
-        for value, number in zip(wanted, numbers, strict=False):
-            if not room:
-                self._used = len(slots) * 2 // 3
-                self._grow()
-                hashes, slots, mask = self._hashes, self._slots, len(self._slots) - 1
-                room = len(slots) * 2 // 3 - self._used
-            at = value & mask
-            while slots[at]:
-                at = (at + 1) & mask
-            hashes[at], slots[at] = value, number
-            room -= 1
-        self._used = len(slots) * 2 // 3 - room
-
-    def _grow(self) -> None:
-        hashes, slots = self._hashes, self._slots
-        self._hashes = array("q", bytes(2 * hashes.itemsize * len(hashes)))
-        self._slots = array("I", bytes(2 * slots.itemsize * len(slots)))
-        self._used = 0
-        self._insert(compress(hashes, slots), filter(None, slots))
+    def _make_room(self, more: int) -> None:
+        """At most two thirds of the slots are used."""
+        if self.size + more > MAX_ENTRIES:
+            raise LogError(f"a log has at most {MAX_ENTRIES} entries", hint="begin a new shard")
+        while 3 * (self.size + more) > 2 * len(self._slots):
+            old = self._slots
+            self._slots = slots = array("q", bytes(8 * _GROWTH * len(old)))
+            mask = len(slots) - 1
+            for slot in filter(None, old):
+                at = slot >> _NUMBER_BITS & mask
+                while slots[at]:
+                    at = at + 1 & mask
+                slots[at] = slot

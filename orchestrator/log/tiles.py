@@ -120,7 +120,8 @@ def split_bundle(raw: bytes, count: int) -> list[bytes]:
 
 def join_bundle(entries: list[bytes]) -> bytes:
     """Entries, each behind its length in two bytes."""
-    return b"".join([part for entry in entries for part in (len(entry).to_bytes(2, "big"), entry)])
+    prefix = {length: length.to_bytes(2, "big") for length in set(map(len, entries))}
+    return b"".join([prefix[len(raw)] + raw for raw in entries])
 
 
 class Tiles:

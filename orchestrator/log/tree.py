@@ -27,6 +27,11 @@ def leaf_hash(entry: bytes) -> bytes:
     return _sha256(b"\x00" + entry).digest()
 
 
+def leaf_hashes(entries: Sequence[bytes]) -> bytes:
+    """The concatenated leaf hashes of many entries."""
+    return b"".join([_sha256(b"\x00" + raw).digest() for raw in entries])
+
+
 def node_hash(left: bytes, right: bytes) -> bytes:
     """SHA-256(0x01 || left || right)."""
     return _sha256(b"\x01" + left + right).digest()

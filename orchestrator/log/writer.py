@@ -11,7 +11,7 @@ import fcntl
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,6 @@ from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import checkpoint, note, tiles, tree
 from orchestrator.log.audit import CHECKPOINT_FILE
 from orchestrator.log.checkpoint import Checkpoint, NoteKey
-from orchestrator.log.entry import unique_key
 from orchestrator.log.errors import LogBusyError, LogConflictError, LogError, LogStateError
 from orchestrator.log.files import Disk
 from orchestrator.log.keys import KeyIndex
@@ -64,7 +63,6 @@ class LogWriter:
         self._lock = _lock(folder)
         try:
             self._note = self._recover()
-            self._folders = {folder}
             self._edge = self._read_edge()
             self._keys, self._tail = KeyIndex(), list[bytes]()
             self._read_keys()
@@ -86,6 +84,7 @@ class LogWriter:
     def close(self) -> None:
         """Let another writer in; appending is over."""
         self._broken = True
+        self._disk.abandon()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -109,19 +108,22 @@ class LogWriter:
         """
         with self._turn:
             self._check_usable()
-            if any(not 0 < len(raw) <= tiles.MAX_ENTRY_BYTES or raw[-1:] != b"\n" for raw in entries):
-                raise LogError("an entry is empty, too long or without its last line feed")
-            keys = [unique_key(raw) for raw in entries]
-            indexes, fresh = self._place(entries, keys)
+            keys = _keys_of(entries)
+            self._broken = bool(entries)  # until everything is on disk, or refused
+            size = self._head.size
+            if self._keys.extend(keys, unseen=True):
+                indexes, fresh = tuple(range(size, size + len(keys))), list(entries)
+            else:
+                indexes, fresh = self._place(entries, keys)
+                self._keys.extend(_keys_of(fresh), unseen=False)
             if fresh:
-                self._broken = True  # until everything is on disk
                 try:
                     self._extend(fresh)
                 except OSError as error:
                     raise LogError(
                         f"the log cannot be written: {error}", hint="open the log again"
                     ) from error
-                self._broken = False
+            self._broken = False
             return Appended(indexes, self._note.encode())
 
     def attach(self, cosignatures: Sequence[Signature]) -> None:
@@ -140,27 +142,23 @@ class LogWriter:
 
     def _place(self, entries: Sequence[bytes], keys: list[bytes]) -> tuple[tuple[int, ...], list[bytes]]:
         """The index of every entry, and those that are not in the log yet."""
-        size = self._head.size
-        first = dict(zip(reversed(keys), reversed(entries), strict=True))
-        if len(first) == len(keys) and self._keys.has_none_of(keys):
-            return tuple(range(size, size + len(entries))), list(entries)
-        placed: dict[bytes, int] = {}
+        placed: dict[bytes, tuple[int, bytes]] = {}
         fresh: list[bytes] = []
         for key, raw in zip(keys, entries, strict=True):
-            known = placed.get(key)
-            before = None if known is not None else self._find(key)
-            same = first[key] if before is None else self._entry(before)
-            if same != raw:
-                raise LogConflictError(f"{key.decode(errors='replace')} is certified already, otherwise")
-            if before is not None:
-                placed[key] = before
-            elif known is None:
-                placed[key] = size + len(fresh)
+            known = placed.get(key) or self._find(key)
+            if known is None:
+                known = (self._head.size + len(fresh), raw)
                 fresh.append(raw)
-        return tuple(placed[key] for key in keys), fresh
+            placed[key] = known
+            if known[1] != raw:
+                self._broken = False
+                name = key.decode(errors="replace").strip()
+                raise LogConflictError(f"{name} is in the log already, with another entry")
+        return tuple(placed[key][0] for key in keys), fresh
 
-    def _find(self, key: bytes) -> int | None:
-        return next((at for at in self._keys.candidates(key) if unique_key(self._entry(at)) == key), None)
+    def _find(self, key: bytes) -> tuple[int, bytes] | None:
+        found = ((at, self._entry(at)) for at in self._keys.candidates(key))
+        return next(((at, raw) for at, raw in found if raw.endswith(b"\n" + key)), None)
 
     def _entry(self, index: int) -> bytes:
         if index >= self._head.size - len(self._tail):
@@ -170,66 +168,63 @@ class LogWriter:
     def _extend(self, fresh: list[bytes]) -> None:
         size, old = self._head.size, list(self._edge.partial())
         before = {(level, number, len(row)) for level, number, row in old}
-        edge, written = self._edge.copy(), list[Path]()
-        for level, number, data in edge.extend(b"".join([tree.leaf_hash(raw) for raw in fresh])):
-            written.append(self._write(tile_path(level, number), data))
+        edge, touched = self._edge.copy(), set[str]()
+        for level, number, data in edge.extend(tree.leaf_hashes(fresh)):
+            self._write(tile_path(level, number), data, touched)
         for level, number, row in edge.partial():
             if (level, number, len(row)) not in before:
-                width = len(row) // tree.HASH_BYTES
-                written.append(self._write(tile_path(level, number, width), row))
-        tail = self._tail + fresh
+                self._write(tile_path(level, number, len(row) // tree.HASH_BYTES), row, touched)
+        tail, number = self._tail + fresh, (size - len(self._tail)) // WIDTH
         for at in range(0, len(tail), WIDTH):
             part = tail[at : at + WIDTH]
-            path = tile_path(ENTRIES, (size - len(self._tail) + at) // WIDTH, len(part))
-            written.append(self._write(path, tiles.join_bundle(part)))
-        self._disk.sync(written)
-        self._disk.sync({parent for path in written for parent in self._up(path)})
-        self._sign(Checkpoint(self._head.origin, size + len(fresh), edge.root()))
+            path = tile_path(ENTRIES, number + at // WIDTH, len(part))
+            self._write(path, tiles.join_bundle(part), touched)
+        self._disk.settle()
+        self._disk.sync_folders(self._path(folder) for folder in sorted(touched))
+        self._sign(Checkpoint(self._head.origin, edge.size, edge.root()))
         self._edge, self._tail = edge, tail[len(tail) // WIDTH * WIDTH :]
-        self._keys.extend([unique_key(raw) for raw in fresh], size)
         for level, number, _ in old:
             if (edge.size >> tiles.HEIGHT * level) // WIDTH > number:
                 for kind in (level, ENTRIES) if not level else (level,):
-                    self._drop_partial(self._folder / f"{tile_path(kind, number)}.p")
+                    self._drop_partial(f"{tile_path(kind, number)}.p")
 
     def _make(self, folder: Path) -> None:
         """Create a folder with the missing ones above it, durably."""
         missing = [folder, *folder.parents]
         for path in reversed([one for one in missing if not one.exists()]):
-            self._disk.make_folder(path)
-            self._disk.sync([path.parent])
+            self._disk.make_folder(str(path))
+            self._disk.sync_folders([str(path.parent)])
 
-    def _write(self, relative: str, data: bytes) -> Path:
-        path = self._folder / relative
-        for folder in reversed([*self._up(path)]):
-            if folder not in self._folders:
-                self._disk.make_folder(folder)
-                self._folders.add(folder)
-        self._disk.write(path, data)
-        return path
+    def _path(self, relative: str) -> str:
+        return f"{self._folder}/{relative}" if relative else str(self._folder)
 
-    def _up(self, path: Path) -> Iterator[Path]:
-        """The folders above a file, up to the log's own."""
-        for parent in path.parents:
-            yield parent
-            if parent == self._folder:
-                return
+    def _write(self, relative: str, data: bytes, touched: set[str]) -> None:
+        """Write a file of the log; `touched` collects the folders whose names must be made durable."""
+        folder = relative.rpartition("/")[0]
+        if folder not in touched:
+            parts = folder.split("/")
+            for end in range(len(parts) + 1):
+                above = "/".join(parts[:end])
+                if above and above not in touched:
+                    self._disk.make_folder(self._path(above))
+                touched.add(above)
+        self._disk.write(self._path(relative), data)
 
-    def _drop_partial(self, folder: Path) -> None:
-        if folder.is_dir():
-            for path in sorted(folder.iterdir()):
-                self._disk.remove(path)
-            self._disk.remove(folder)
-            self._folders.discard(folder)
+    def _drop_partial(self, folder: str) -> None:
+        path = self._path(folder)
+        if os.path.isdir(path):
+            for name in sorted(os.listdir(path)):
+                self._disk.remove(f"{path}/{name}")
+            self._disk.remove(path)
 
     def _sign(self, head: Checkpoint) -> None:
         """Write down what will be signed, sign it, publish it."""
-        self._disk.publish(self._signed, head.body())
+        self._disk.publish(str(self._signed), head.body())
         self._publish(checkpoint.sign_checkpoint(head, self._key))
 
     def _publish(self, raw: bytes) -> None:
         signed = checkpoint.open_checkpoint(raw, self._log)  # a key that signs wrongly is noticed here
-        self._disk.publish(self._folder / CHECKPOINT_FILE, raw)
+        self._disk.publish(self._path(CHECKPOINT_FILE), raw)
         self._note, self._head = signed.note, signed.checkpoint
 
     def _recover(self) -> note.Note:
@@ -290,9 +285,9 @@ class LogWriter:
                 else:
                     keep = full
                 if not keep:
-                    self._disk.remove(path)
-            if parent.endswith(".p") and not any(os.scandir(parent)):
-                self._disk.remove(Path(parent))
+                    self._disk.remove(str(path))
+            if parent.endswith(".p") and not os.listdir(parent):
+                self._disk.remove(parent)
 
     def _read_edge(self) -> Edge:
         edge = Tiles(self._folder, self._head.size).edge()
@@ -304,9 +299,18 @@ class LogWriter:
         store, size = Tiles(self._folder, self._head.size), self._head.size
         for number in range((size + WIDTH - 1) // WIDTH):
             entries = store.entries(number)
-            self._keys.extend([unique_key(raw) for raw in entries], number * WIDTH)
+            self._keys.extend(_keys_of(entries), unseen=False)
             if len(entries) < WIDTH:
                 self._tail = entries
+
+
+def _keys_of(entries: Sequence[bytes]) -> list[bytes]:
+    """The unique key of every entry; raises `LogError` for one that cannot be an entry."""
+    keys = [raw[raw.rfind(b"\n", 0, -1) + 1 :] for raw in entries]
+    # A key has no line feed but its last byte, so the count tells whether all of them have that one.
+    if b"".join(keys).count(b"\n") != len(keys) or max(map(len, entries), default=0) > tiles.MAX_ENTRY_BYTES:
+        raise LogError("an entry is too long, or does not end in a line feed")
+    return keys
 
 
 def _lock(folder: Path) -> int:

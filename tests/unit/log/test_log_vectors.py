@@ -51,9 +51,7 @@ def test_merkle_inclusion_and_consistency(vectors: Vectors) -> None:
             )
         else:
             roots = decode(case["root1"]), decode(case["root2"])
-            found = accepts(
-                tree.verify_consistency, case["size1"], roots[0], case["size2"], roots[1], proof
-            )
+            found = accepts(tree.verify_consistency, case["size1"], roots[0], case["size2"], roots[1], proof)
         assert found is not case["wantErr"], path.name
         ran += 1
     assert ran == 196
