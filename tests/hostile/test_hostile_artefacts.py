@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.attempts import AttemptOrder
 from scoring.vocabulary import Outcome, Reason
+from workers.errors import EngineCallError
 
 pytestmark = pytest.mark.docker
 
@@ -160,3 +161,15 @@ def test_work_in_a_new_folder_beside_a_similar_name_passes(
     )
     report = siege.run(hostile(script, test, workdir="/srv"))
     assert report.decision.outcome is Outcome.PASSED
+
+
+def test_a_diff_that_cannot_be_made_does_not_cost_the_verdict(
+    siege: Any, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The diff is for people; an engine that fails for it must not turn a failure into a re-run."""
+
+    def broken(self: object, paths: object) -> dict[str, bytes]:
+        raise EngineCallError("get_archive", "APIError", "boom", 500)
+
+    monkeypatch.setattr("workers.capture.source.LayerSource.originals", broken)
+    siege.fails(hostile("echo changed > /etc/motd; echo wrong > /tmp/out.txt"), WRONG)

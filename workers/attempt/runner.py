@@ -43,6 +43,7 @@ from workers.errors import (
     EngineCallError,
     PathRefusedError,
     UnstartableError,
+    WorkerError,
 )
 from workers.grading.grade import Graded, GradeInput, Started, grade, start_grader
 from workers.grading.verdict import PassRule
@@ -331,16 +332,12 @@ class _Attempt:
         try:
             evidence.add_agent(builder, self.agent)
             if self.carry is not None:
-                changed = [
-                    path for kind, path in self.carry.changes if kind == 0 and path in self.carry.files
-                ]
-                originals = self.source.originals(changed) if self.source is not None else {}
-                evidence.add_carry(builder, self.carry, originals)
+                evidence.add_carry(builder, self.carry, self._originals(self.carry))
             if self.graded is not None:
                 evidence.add_grade(builder, self.order, self.graded)
             evidence.add_report(builder, self._report(), self._seen(), decision)
             return decision, builder.seal()
-        except EvidenceError as error:
+        except (EvidenceError, OSError) as error:
             self.facts["evidence_error"] = type(error).__name__
         except EngineCallError as error:
             self.facts["engine_error"], self.facts["engine_error_phase"] = (
@@ -348,6 +345,14 @@ class _Attempt:
                 "record",
             )
         return decide(self._seen()), None
+
+    def _originals(self, carry: Carry) -> Mapping[str, bytes]:
+        """For the readable diff only: a verdict is not lost because they cannot be had."""
+        changed = [path for kind, path in carry.changes if kind == 0 and path in carry.files]
+        try:
+            return self.source.originals(changed) if self.source is not None else {}
+        except (WorkerError, OSError):
+            return {}
 
     def _report(self) -> dict[str, Any]:
         order, caps = self.order, self.order.caps

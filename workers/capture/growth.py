@@ -19,13 +19,19 @@ def disk_watch(station: Station, container: Container) -> disk.DiskWatch:
             source.changes()
         except CarryOverflowError:
             return True
-        except WorkerError:  # cannot be told while it runs; it will be when it is dead
+        except (WorkerError, OSError):  # cannot be told while it runs; it will be when it is dead
             return False
         return False
 
+    def written_bytes() -> int:
+        try:
+            return container.written_bytes()
+        except WorkerError:
+            return 0
+
     return disk.DiskWatch(
         lambda: disk.free_on(root),
-        container.written_bytes,
+        written_bytes,
         too_many_files,
         limit_bytes=disk.LIMIT_BYTES,
         limit_files=disk.LIMIT_FILES,

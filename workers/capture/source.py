@@ -15,6 +15,7 @@ from workers.sandbox.container import Container
 from workers.sandbox.stream import ChunkReader
 
 _SLACK_BYTES: Final = 2 << 30
+_ORIGINALS_BYTES: Final = 4 << 20
 _BLOCK_BYTES: Final = 64 * 1024
 
 FindOriginals = Callable[[Iterable[str]], dict[str, bytes]]
@@ -135,9 +136,17 @@ class LayerSource:
             raise ArchiveFormError(f"{shown(path)}: {error.strerror}") from None
 
     def originals(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """From the image's own layers."""
-        found = ((path, self._layer.original(path)) for path in paths)
-        return {path: data for path, data in found if data is not None}
+        """From the image's own layers, as much as fits into `_ORIGINALS_BYTES`."""
+        found: dict[str, bytes] = {}
+        left = _ORIGINALS_BYTES
+        for path in paths:
+            data = self._layer.original(path)
+            left -= len(data or b"")
+            if left < 0:
+                break
+            if data is not None:
+                found[path] = data
+        return found
 
 
 def source_of(

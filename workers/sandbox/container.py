@@ -19,6 +19,7 @@ _EVENT_WAIT_S: Final = 3.0
 _STOP_WAIT_S: Final = 30
 _MODE_FOLDER: Final = 1 << 31  # os.ModeDir of the engine's language
 _MODE_TYPE: Final = 0x8F280000  # os.ModeType: anything but a regular file
+_ENDLESS: Final = 1 << 62
 _MAX_USERS_BYTES: Final = 1 << 20
 MAX_CHANGES_BYTES: Final = 32 << 20
 
@@ -149,9 +150,13 @@ class Container:
             return changes_of(ChunkReader(chunks, MAX_CHANGES_BYTES).read())
 
     def written_bytes(self) -> int:
-        """Sizes of everything written into its own layer, sparse or not; costs a walk over the layer."""
+        """Sizes of everything written into its own layer, sparse or not; costs a walk over the layer.
+
+        A tree too deep for the engine to walk counts as without end.
+        """
         raw = b"".join(self._engine.stream("size", f"/containers/{self.id}/json", size="1"))
-        return int(json.loads(raw).get("SizeRw") or 0)
+        size = int(json.loads(raw).get("SizeRw") or 0)
+        return size if size >= 0 else _ENDLESS
 
     def archive(self, path: str) -> Generator[bytes, None, None]:
         """Chunks of an uncompressed tar of `path`; raises `ContainerGoneError` if there is no such path."""
