@@ -159,6 +159,15 @@ def test_a_shared_step_that_fails_fails_every_check_of_it(bench: Bench) -> None:
     assert (reward, listed) == ("0", {"a": False, "b": False, "c": True})
 
 
+def test_no_text_stops_the_verdict(bench: Bench) -> None:
+    """Rule: what the agent writes, odd characters too, never turns its failure into a grader fault."""
+    reward, listed, _ = bench.grade(
+        "@check('a')\ndef a(): expect(False, '\\ud800 \\x1b[2J \\udcff')\n"
+        "@check('b')\ndef b(): raise RecursionError('deep')\n"
+    )
+    assert (reward, listed) == ("0", {"a": False, "b": False})
+
+
 def test_the_budget_bounds_the_whole_run(bench: Bench) -> None:
     """Rule: checks after the budget fail at once instead of running into the verifier's limit."""
     started = time.monotonic()

@@ -85,6 +85,8 @@ def child(order, output):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 20, 64 << 20))
     os.umask(0)
+    with open("/proc/self/oom_score_adj", "w") as first_to_go:
+        first_to_go.write("1000")
     os.setgroups([])
     os.setgid(order["uid"])
     os.setuid(order["uid"])
@@ -124,7 +126,6 @@ class Finished:
     stderr: bytes
     timed_out: bool
     cut: bool
-    cpu_s: float
     extra: bytes
 
     @property
@@ -264,9 +265,15 @@ def put_tree(folder, name, target=""):
             put(folder, os.path.join(target, str(path.relative_to(base))), path.read_bytes(), mode)
 
 
-def _limits():
+def _become_child():
+    """Between fork and exec: limits, and another user for good."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 20, 64 << 20))
+    with open("/proc/self/oom_score_adj", "w") as first_to_go:  # short memory ends the child, not the grader
+        first_to_go.write("1000")
+    os.setgroups([])
+    os.setgid(CHILD_UID)
+    os.setuid(CHILD_UID)
 
 
 def sweep():
@@ -274,20 +281,13 @@ def sweep():
     pid = os.fork()
     if pid == 0:
         try:
-            if os.getuid() == 0:
-                os.setgroups([])
-                os.setgid(CHILD_UID)
-                os.setuid(CHILD_UID)
-                os.kill(-1, signal.SIGKILL)
+            os.setgroups([])
+            os.setgid(CHILD_UID)
+            os.setuid(CHILD_UID)
+            os.kill(-1, signal.SIGKILL)
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
-
-
-def _identity():
-    if os.getuid() != 0:
-        raise SystemExit("the harness needs root: children must run as another user")
-    return {"user": CHILD_UID, "group": CHILD_UID, "extra_groups": []}
 
 
 def environment(folder, extra=None):
@@ -317,17 +317,14 @@ def run(argv, cwd, stdin=b"", env=None, timeout=20.0, limit=4 << 20, extra_fd=Fa
     with tempfile.TemporaryFile() as given:
         given.write(stdin)
         given.seek(0)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         process = subprocess.Popen(
             shell, cwd=str(cwd), env=environment(cwd, env), stdin=given, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=True, pass_fds=pass_fds, preexec_fn=_limits,
-            umask=0o000, **_identity())
+            stderr=subprocess.PIPE, start_new_session=True, pass_fds=pass_fds, umask=0o000,
+            preexec_fn=_become_child)
     if extra_write is not None:
         os.close(extra_write)
     outputs, timed_out, cut = _collect(process, extra_read, time.monotonic() + timeout, limit)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Finished(process.returncode, bytes(outputs["out"]), bytes(outputs["err"]), timed_out, cut, cpu_s,
+    return Finished(process.returncode, bytes(outputs["out"]), bytes(outputs["err"]), timed_out, cut,
                     bytes(outputs["extra"]))
 
 
@@ -348,7 +345,8 @@ def _collect(process, extra_read, deadline, limit):
             cut = cut or sum(map(len, outputs.values())) > limit
             timed_out = timed_out or (process.poll() is None and time.monotonic() > deadline)
             if not swept and (cut or timed_out or process.poll() is not None):
-                process.kill()
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
                 sweep()
                 swept = True
     process.wait()
@@ -383,27 +381,40 @@ def ask_node(code, requests, cwd, timeout=20.0):
     return _answers(run([NODE, "-e", NODE_DRIVER % code], cwd, given, timeout=timeout), len(requests))
 
 
+def _forked(forker, order, end):
+    forker.stdin.write(json.dumps(order).encode() + b"\n")
+    forker.stdin.flush()
+    if not select.select([forker.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
+        sweep()
+    return json.loads(forker.stdout.readline())
+
+
+def _end_forker():
+    if _settings["forker"] is not None:
+        _settings["forker"].kill()
+        _settings["forker"].wait()
+        _settings["forker"] = None
+
+
 def pytest_run(cwd, targets, timeout=40.0):
     """pytest without any configuration or conftest of the workspace; returns (exit code, passed, output).
 
     The exit code is -9 after a timeout and 70 if pytest itself was left by an exception.
     """
-    _identity()
     if _settings["forker"] is None:
         _settings["forker"] = subprocess.Popen([PYTHON, "-I", "-B", "-c", PYTEST_FORKER], stdin=subprocess.PIPE,
                                                stdout=subprocess.PIPE, env=environment(_settings["scratch"]), cwd="/")
-    forker = _settings["forker"]
     args = ["-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--noconftest", "--rootdir", str(cwd), "--color=no",
             "--assert=plain", "--tb=short", *targets]
     order = {"cwd": str(cwd), "uid": CHILD_UID, "env": environment(cwd), "args": args}
     end = min(time.monotonic() + timeout, _settings["end"])
     if end <= time.monotonic():
         raise CheckFailed("the time budget of the verifier is used up")
-    forker.stdin.write(json.dumps(order).encode() + b"\n")
-    forker.stdin.flush()
-    if not select.select([forker.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
-        sweep()
-    code, text = json.loads(forker.stdout.readline())
+    try:
+        code, text = _forked(_settings["forker"], order, end)
+    except Exception:
+        _end_forker()  # its next answer could belong to this order
+        raise
     sweep()
     passed = 0
     for word, following in zip(text.split(), text.split()[1:]):
@@ -483,10 +494,9 @@ def _run_checks():
         except Exception as error:  # whatever the agent's output caused: the check does not hold
             ok, why = False, f"{type(error).__name__}: {error}"
         results.append((name, ok))
-        print(f"{'ok' if ok else 'not ok'}  {name}{': ' + why if why else ''}", flush=True)
-    if _settings["forker"] is not None:
-        _settings["forker"].kill()
-        _settings["forker"].wait()
+        line = f"{'ok' if ok else 'not ok'}  {name}{': ' + why if why else ''}"
+        print(line.encode("ascii", "backslashreplace").decode(), flush=True)  # no text may stop the verdict
+    _end_forker()
     return results
 
 
@@ -498,6 +508,8 @@ def main(argv):
         _settings["logs"] = Path(argv[1]) / "logs" / "verifier"
     elif argv:
         raise SystemExit("usage: harness.py [--root-dir DIR]")
+    if os.getuid() != 0:
+        raise SystemExit("the harness needs root: children must run as another user")
     _settings["scratch"] = _scratch_root()
     try:
         _verdict(_run_checks())
