@@ -54,7 +54,7 @@ def test_the_window_is_the_latest_hundred_terminal_runs() -> None:
 def test_equal_finish_times_go_by_run_id() -> None:
     """READING window-order: of 101 runs of one second the smallest id is left out."""
     runs = [run(n, finished_unix_s=5) for n in range(101)]
-    assert {one.run_id for one in latest(runs)} == {one.run_id for one in runs[1:]}
+    assert {one.run_id for one in latest(runs[::-1])} == {one.run_id for one in runs[1:]}
 
 
 def test_the_window_needs_finish_times_only_when_it_is_full() -> None:

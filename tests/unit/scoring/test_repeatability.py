@@ -120,7 +120,7 @@ def test_runs_with_unknown_outcomes_are_not_recorded_outcomes() -> None:
         run(1, finished_unix_s=0),
         run(2, status=RunStatus.TIMEOUT, success=False),
         run(3, status=RunStatus.FAILED, success=None),
-        run(4, status=RunStatus.OPEN, success=None),
+        run(4, status=RunStatus.OPEN, success=True),
         run(5, finished_unix_s=10**9),
         *[run(n, task_id="t2") for n in range(100, 400)],
     ]
