@@ -99,6 +99,8 @@ def test_things_that_are_no_plain_files(siege: Any, hostile: Hostile, reading: s
         f'python3 -c "{LONG_LINK}"',
         "chmod 000 /tmp; chmod 000 /srv",
     ]
+    if reading == "engine":  # each costs the engine a walk over the image: only what it could stumble over
+        scripts = [scripts[1], scripts[6], scripts[7]]
     siege.all_fail({script: hostile(script) for script in scripts}, WRONG)
 
 
@@ -116,6 +118,8 @@ def test_one_kind_of_thing_where_another_was(siege: Any, hostile: Hostile, readi
         "rm -rf /logs; ln -s logs /logs",
         "rm -rf /logs /assize /home /root /srv /opt /mnt /media",
     ]
+    if reading == "engine":
+        scripts = scripts[:6]
     ends = {*WRONG, Reason.NO_VERDICT, Reason.CRASH}
     siege.all_fail({script: hostile(script) for script in scripts}, ends)
 
