@@ -33,11 +33,10 @@ _WORDS: Final = {
 }
 _NAME: Final = rb"[A-Za-z0-9][A-Za-z0-9._:@/+_-]{0,127}"
 _NUMBER: Final = rb"(?:0|[1-9][0-9]{0,15})"
-_KEY: Final = rb"%b (?:%b|-[a-z]{1,32}) %b %b" % (_NAME, _NAME, _NUMBER, _NUMBER)
-_SIGNED: Final = rb"[0-9a-f]{32} [A-Za-z0-9+/]{86}=="
-_HEAD: Final = rb"%b [A-Za-z0-9+/]{43}=" % _NUMBER
-_ENTRY: Final = re.compile(rb"%b([0-9a-f]{64})\n(?:%b|%b)\n(%b)\n" % (HEADER, _SIGNED, _HEAD, _KEY))
-_KEY_TEXT: Final = re.compile(_KEY)
+_KEY: Final = rb"%b (?:%b|-(?!shard )[a-z]{1,32}) %b %b" % (_NAME, _NAME, _NUMBER, _NUMBER)
+_SIGNED: Final = rb"[0-9a-f]{32} [A-Za-z0-9+/]{86}==\n(%b)\n" % _KEY
+_LINK: Final = rb"%b [A-Za-z0-9+/]{43}=\n(%b -shard 0 0)\n" % (_NUMBER, _NAME)
+_ENTRY: Final = re.compile(rb"%b[0-9a-f]{64}\n(?:%b|%b)" % (re.escape(HEADER), _SIGNED, _LINK))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def check(raw: bytes) -> bytes:
     match = _ENTRY.fullmatch(raw)
     if match is None or len(raw) > LIMIT_BYTES:
         raise VerificationError("entry-form", "a log entry that is not in its one strict form")
-    return match[2]
+    return match[1] or match[2]
 
 
 def shard_origin(base: str, year: int) -> str:

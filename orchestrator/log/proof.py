@@ -25,7 +25,9 @@ _NUMBER: Final = rb"(0|[1-9][0-9]{0,18})"
 # 43 characters carry 258 bits: the last one must end in two zero bits.
 _HASH: Final = rb"[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]="
 _PATH: Final = rb"((?:%b\n){0,%d})\n" % (_HASH, tree.MAX_PROOF_HASHES)
-_PROOF: Final = re.compile(HEADER + rb"(?:extra ([A-Za-z0-9+/=]+)\n)?index %b\n%b" % (_NUMBER, _PATH))
+_PROOF: Final = re.compile(
+    re.escape(HEADER) + rb"(?:extra ([A-Za-z0-9+/=]+)\n)?index %b\n%b" % (_NUMBER, _PATH)
+)
 _CONSISTENCY: Final = re.compile(rb"old %b\n%b" % (_NUMBER, _PATH))
 
 

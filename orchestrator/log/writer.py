@@ -109,22 +109,25 @@ class LogWriter:
         with self._turn:
             self._check_usable()
             keys = _keys_of(entries)
-            self._broken = bool(entries)  # until everything is on disk, or refused
-            size = self._head.size
-            if self._keys.extend(keys, unseen=True):
-                indexes, fresh = tuple(range(size, size + len(keys))), list(entries)
-            else:
-                indexes, fresh = self._place(entries, keys)
-                self._keys.extend(_keys_of(fresh), unseen=False)
-            if fresh:
-                try:
-                    self._extend(fresh)
-                except OSError as error:
-                    raise LogError(
-                        f"the log cannot be written: {error}", hint="open the log again"
-                    ) from error
+            try:
+                return self._append(entries, keys)
+            except OSError as error:
+                raise LogError(f"the log cannot be written: {error}", hint="open the log again") from error
+            except VerificationError as error:
+                raise LogStateError(f"the log is damaged: {error.message}") from error
+
+    def _append(self, entries: Sequence[bytes], keys: list[bytes]) -> Appended:
+        size = self._head.size
+        if self._keys.extend(keys, unseen=True):
+            indexes, fresh = tuple(range(size, size + len(keys))), list(entries)
+        else:
+            indexes, fresh = self._place(entries, keys)
+            self._keys.extend(_keys_of(fresh), unseen=False)
+        if fresh:
+            self._broken = True  # until everything is on disk
+            self._extend(fresh)
             self._broken = False
-            return Appended(indexes, self._note.encode())
+        return Appended(indexes, self._note.encode())
 
     def attach(self, cosignatures: Sequence[Signature]) -> None:
         """Add witness lines to the published checkpoint; lines that it has are kept once."""
@@ -137,7 +140,8 @@ class LogWriter:
                 self._publish(self._note.with_signatures(more).encode())
 
     def _check_usable(self) -> None:
-        if self._broken:
+        # Keys without entries are what an interrupt leaves behind.
+        if self._broken or self._keys.size != self._head.size:
             raise LogError("the writer is closed, or an earlier append failed", hint="open the log again")
 
     def _place(self, entries: Sequence[bytes], keys: list[bytes]) -> tuple[tuple[int, ...], list[bytes]]:
@@ -151,7 +155,6 @@ class LogWriter:
                 fresh.append(raw)
             placed[key] = known
             if known[1] != raw:
-                self._broken = False
                 name = key.decode(errors="replace").strip()
                 raise LogConflictError(f"{name} is in the log already, with another entry")
         return tuple(placed[key][0] for key in keys), fresh

@@ -48,3 +48,9 @@ def vectors() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def crash(lab: ModuleType) -> ModuleType:
+    """The module with the disks that fail."""
+    return _load("crash_disk", ASSETS / "crash_disk.py")
