@@ -99,6 +99,14 @@ RULES: Final[tuple[Rule, ...]] = (
         Phase.PREPARE,
         ("evidence_error", "agent_started"),
     ),
+    # An end without evidence cannot be certified, whoever caused it.
+    Rule(
+        "evidence",
+        lambda s: s.evidence_error is not None,
+        Reason.EVIDENCE_UNWRITABLE,
+        Phase.RECORD,
+        ("evidence_error",),
+    ),
     # A kill, pause or restart from outside comes before our own clocks: it may be why a clock ran out.
     Rule(
         "engine-restart",
@@ -206,13 +214,6 @@ RULES: Final[tuple[Rule, ...]] = (
         Reason.GRADER_FAULT,
         Phase.GRADE,
         ("grader_death",),
-    ),
-    Rule(
-        "evidence",
-        lambda s: s.evidence_error is not None,
-        Reason.EVIDENCE_UNWRITABLE,
-        Phase.RECORD,
-        ("evidence_error",),
     ),
     Rule(
         "engine-at-record",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,6 @@ from workers.sandbox.counters import Counters, read_counters
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
 from workers.sandbox.prepared import Prepared
 from workers.sandbox.profile import Limits, create_body
-from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, OWNER_LABEL
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner, TarBuilder
 from workers.sandbox.users import UnknownUserError
@@ -79,8 +79,7 @@ def _prepare(station: Station, order: AttemptOrder, name: str, phase: AgentPhase
         caps.memory_bytes, caps.cpus_milli, caps.pids, caps.agent_wall_ms // 1000 + _LIFETIME_GRACE_S
     )
     config = station.engine.image_config(order.agent_image)
-    shared = {HOME_LABEL: order.labels.get(HOME_LABEL, ""), ATTEMPT_LABEL: order.labels.get(OWNER_LABEL, "")}
-    volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image, shared)
+    volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
 
     def prepared() -> Prepared:
         key = ("agent", order.task_digest, launch.solution)
@@ -191,6 +190,9 @@ def run_agent_phase(
         what = f"{error.call}:{error.kind}"
         if phase.facts.get("agent_started"):
             phase.facts.update(engine_error=what, engine_error_phase="agent")
+            # A call may have failed because somebody paused or killed the sandbox: then that is the reason.
+            with contextlib.suppress(EngineCallError):
+                _end_sandbox(phase)
         else:
             phase.facts["start_error"] = what
     return phase

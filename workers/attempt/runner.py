@@ -88,12 +88,13 @@ class AttemptRunner:
         self.station = Station(host, ATTEMPT_LABEL)
         self.originals = Originals(self._reference)
         self._engine_facts: Mapping[str, Any] | None = None
-        self._home, self._owner = "", "owner/unknown"
 
     def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
         """Run one attempt; raises `AttemptCancelledError` once its sandbox is gone after a cancel."""
-        self._home = order.labels.get(HOME_LABEL, "")
-        self._owner = order.labels.get(OWNER_LABEL, self._owner)
+        self.station.engine.owner_labels = {
+            HOME_LABEL: order.labels.get(HOME_LABEL, ""),
+            ATTEMPT_LABEL: order.labels.get(OWNER_LABEL, "owner/unknown"),
+        }
         return _Attempt(self, order, control).run()
 
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Reaped:
@@ -126,7 +127,7 @@ class AttemptRunner:
         return self._engine_facts
 
     def _reference(self, image_id: str) -> Container:
-        labels = {HOME_LABEL: self._home, ATTEMPT_LABEL: self._owner, "assize.role": "reference"}
+        labels = {**self.station.engine.owner_labels, "assize.role": "reference"}
         body = create_body(
             image_id, _REFERENCE_LIMITS, runtime="runc", grader=False, labels=labels, volumes={}, workdir=None
         )
@@ -337,13 +338,9 @@ class _Attempt:
                 evidence.add_grade(builder, self.order, self.graded)
             evidence.add_report(builder, self._report(), self._seen(), decision)
             return decision, builder.seal()
-        except (EvidenceError, OSError) as error:
+        except (EvidenceError, EngineCallError, OSError) as error:
+            # Without evidence nobody is convicted: the rules put this before whatever the agent did.
             self.facts["evidence_error"] = type(error).__name__
-        except EngineCallError as error:
-            self.facts["engine_error"], self.facts["engine_error_phase"] = (
-                f"{error.call}:{error.kind}",
-                "record",
-            )
         return decide(self._seen()), None
 
     def _originals(self, carry: Carry) -> Mapping[str, bytes]:

@@ -11,10 +11,8 @@ import contextlib
 import secrets
 import tempfile
 import threading
-import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Any, Final, cast
 
 import docker.errors
 
@@ -22,6 +20,7 @@ from orchestrator.agents.bundle import manifest_of_tar, write_bundle_tar
 from orchestrator.agents.errors import BundleError
 from workers.errors import ContainerGoneError, EngineCallError, WorkerError
 from workers.sandbox.client import Engine, translated
+from workers.sandbox.helpers import unstarted
 from workers.sandbox.stream import ChunkReader
 
 LABEL: Final = "assize.bundle"
@@ -42,13 +41,10 @@ class BundleVolumes:
         self._process = secrets.token_hex(8)
         self._ready: set[str] = set()
 
-    def ensure(
-        self, bundle_dir: Path | None, digest: str | None, image_id: str, labels: Mapping[str, str]
-    ) -> str | None:
+    def ensure(self, bundle_dir: Path | None, digest: str | None, image_id: str) -> str | None:
         """The volume's name, None for an agent without a bundle; `image_id` lends the helper container.
 
-        `labels` say whose it is, for the reaper. Raises `BundleMismatchError` when the content cannot be
-        made right, `EngineCallError` otherwise.
+        Raises `BundleMismatchError` when the content cannot be made right, `EngineCallError` otherwise.
         """
         if bundle_dir is None or digest is None:
             return None
@@ -56,7 +52,7 @@ class BundleVolumes:
         with self._lock:
             # A volume that somebody removed is made again by the engine, empty and without our label.
             if digest not in self._ready or not self._is_ours(name, digest):
-                self._fill(name, bundle_dir, digest, image_id, labels)
+                self._fill(name, bundle_dir, digest, image_id)
                 self._ready.add(digest)
         return name
 
@@ -85,9 +81,7 @@ class BundleVolumes:
             return False
         return (found.get("Labels") or {}).get(LABEL) == digest
 
-    def _fill(
-        self, name: str, bundle_dir: Path, digest: str, image_id: str, labels: Mapping[str, str]
-    ) -> None:
+    def _fill(self, name: str, bundle_dir: Path, digest: str, image_id: str) -> None:
         with tempfile.TemporaryFile() as tar:
             try:
                 written = write_bundle_tar(bundle_dir, cast(IO[bytes], tar)).digest
@@ -99,8 +93,11 @@ class BundleVolumes:
             with translated("volume"):
                 with contextlib.suppress(docker.errors.NotFound):
                     self._engine.api.remove_volume(name)
-                self._engine.api.create_volume(name, labels={**labels, LABEL: digest})
-            with self._helper(name, image_id) as helper, translated("put_archive"):
+                self._engine.api.create_volume(name, labels={**self._engine.owner_labels, LABEL: digest})
+            with (
+                unstarted(self._engine, image_id, "fill", [self._mount(name)]) as helper,
+                translated("put_archive"),
+            ):
                 self._engine.api.put_archive(helper, _MOUNT, tar)
         held = self._content(name, image_id)
         if held != digest:
@@ -111,7 +108,7 @@ class BundleVolumes:
 
     def _content(self, name: str, image_id: str) -> str:
         """Digest of what the volume holds; an unreadable content has the empty digest."""
-        with self._helper(name, image_id) as helper:
+        with unstarted(self._engine, image_id, "fill", [self._mount(name)]) as helper:
             with translated("get_archive"):
                 chunks, _stat = self._engine.api.get_archive(helper, _MOUNT)
             try:
@@ -119,27 +116,5 @@ class BundleVolumes:
             except BundleError:
                 return ""
 
-    @contextlib.contextmanager
-    def _helper(self, name: str, image_id: str) -> Iterator[str]:
-        """A container that is never started, with the volume mounted writable."""
-        body = {
-            "Image": image_id,
-            "Entrypoint": ["true"],
-            "NetworkDisabled": True,
-            "Labels": {LABEL: "helper"},
-            "HostConfig": {
-                "NetworkMode": "none",
-                "Mounts": [
-                    {"Type": "volume", "Source": name, "Target": _MOUNT, "VolumeOptions": {"NoCopy": True}}
-                ],
-            },
-        }
-        with translated("create"):
-            made = self._engine.api.create_container_from_config(  # type: ignore[no-untyped-call]
-                body, f"assize-fill-{time.monotonic_ns()}"
-            )
-        try:
-            yield str(made["Id"])
-        finally:
-            with contextlib.suppress(EngineCallError), translated("remove"):
-                self._engine.api.remove_container(made["Id"], force=True)
+    def _mount(self, name: str) -> dict[str, Any]:
+        return {"Type": "volume", "Source": name, "Target": _MOUNT, "VolumeOptions": {"NoCopy": True}}

@@ -88,7 +88,10 @@ def _chunks(call: str, response: requests.Response) -> Generator[bytes, None, No
 
 
 class Engine:
-    """One Docker engine behind a Unix socket, shared by all attempt threads of a worker process."""
+    """One Docker engine behind a Unix socket, shared by all attempt threads of a worker process.
+
+    `owner_labels` mark what belongs to the whole process and not to one attempt.
+    """
 
     def __init__(self, host: str | None = None, pool: int = 64) -> None:
         named = host or os.environ.get("DOCKER_HOST") or f"unix://{DEFAULT_SOCKET}"
@@ -100,6 +103,7 @@ class Engine:
                 base_url=named, version="auto", timeout=CALL_TIMEOUT_S, max_pool_size=pool, num_pools=4
             )
         self.api_version: Final = str(self.api.api_version)
+        self.owner_labels: Mapping[str, str] = {}
         self._image_configs: dict[str, Mapping[str, Any]] = {}
 
     def stream(self, call: str, where: str, **params: str) -> Generator[bytes, None, None]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from workers.errors import EngineCallError, ImageMissingError
 from workers.sandbox.client import Engine, translated
+from workers.sandbox.helpers import unstarted
 from workers.sandbox.tars import Owner
 from workers.sandbox.users import resolve_owner
 
@@ -65,7 +65,7 @@ class PreparedImages:
 
     def _owner(self, base_id: str, user: str | None, image_user: str) -> Owner:
         def passwd() -> Iterable[bytes]:
-            with self._helper(base_id) as helper, translated("get_archive"):
+            with unstarted(self._engine, base_id, "prepare") as helper, translated("get_archive"):
                 chunks, _stat = self._engine.api.get_archive(helper, "/etc/passwd")
                 return list(chunks)
 
@@ -78,29 +78,14 @@ class PreparedImages:
             found = self._engine.find_image(tag)
             if ((found.get("Config") or {}).get("Labels") or {}).get(LABEL) == digest:
                 return str(found["Id"])
-        with self._helper(base_id) as helper:
+        with unstarted(self._engine, base_id, "prepare") as helper:
             with translated("put_archive"):
                 if not self._engine.api.put_archive(helper, "/", tar):
                     raise EngineCallError("put_archive", "Refused", "the engine did not take the archive")
-            labels = {**(config.get("Labels") or {}), LABEL: digest}
+            # The helper's own labels would mark the image as its process's; it outlives the process.
+            labels = {
+                **(config.get("Labels") or {}),
+                **dict.fromkeys(self._engine.owner_labels, ""),
+                LABEL: digest,
+            }
             return self._engine.commit(helper, REPOSITORY, digest[:32], labels)
-
-    @contextlib.contextmanager
-    def _helper(self, base_id: str) -> Iterator[str]:
-        """A container of the pinned image that is never started."""
-        body = {
-            "Image": base_id,
-            "Entrypoint": ["true"],
-            "NetworkDisabled": True,
-            "Labels": {LABEL: "helper"},
-            "HostConfig": {"NetworkMode": "none"},
-        }
-        with translated("create"):
-            made = self._engine.api.create_container_from_config(  # type: ignore[no-untyped-call]
-                body, f"assize-prepare-{time.monotonic_ns()}"
-            )
-        try:
-            yield str(made["Id"])
-        finally:
-            with contextlib.suppress(EngineCallError), translated("remove"):
-                self._engine.api.remove_container(made["Id"], force=True)

@@ -50,6 +50,14 @@ def test_a_pass_needs_a_passing_verdict_and_nothing_against_it(seen: Observation
 
 @given(ANY)
 @settings(max_examples=500)
+def test_nobody_is_convicted_without_evidence(seen: Observations) -> None:
+    """sandbox.md 5.16: an end whose evidence could not be kept is never the agent's."""
+    if seen.evidence_error is not None and not seen.worker_lost:
+        assert decide(seen).outcome in (Outcome.PLATFORM_FAULT, Outcome.NOT_EVALUABLE)
+
+
+@given(ANY)
+@settings(max_examples=500)
 def test_not_evaluable_only_before_the_agent_ran(seen: Observations) -> None:
     """DESIGN 7: `not_evaluable` only when the agent could not be installed or started."""
     if decide(seen).outcome is Outcome.NOT_EVALUABLE:
@@ -143,6 +151,11 @@ def test_what_an_agent_controls_never_buys_a_re_run(seen: Observations, code: in
             {**RAN, "reward_passes": False, "agent_oom_kills": 1, "agent_exit_code": 0},
             Reason.WRONG_OUTPUT,
             Phase.GRADE,
+        ),
+        (
+            {**RAN, "agent_clock": Clock.WALL, "evidence_error": "EvidenceError"},
+            Reason.EVIDENCE_UNWRITABLE,
+            Phase.RECORD,
         ),
         ({"worker_lost": True}, Reason.WORKER_LOST, Phase.RECORD),
         ({"worker_lost": True, "host_shows_overrun": True}, Reason.DEADLINE_OVERRUN, Phase.AGENT),
