@@ -11,8 +11,8 @@ ASSIZE := $(VENV)/bin/assize
 STAMP := $(VENV)/.installed
 SOURCES := orchestrator workers scoring sandbox_images tests
 # Folders of tests whose modules import each other by plain name; each is checked on a path of its own.
-BASES := tests/unit/scoring tests/assets/certificates tests/assets/log
-OWN_BASES := ^(orchestrator/packs/bundled|tests/unit/scoring|tests/assets/certificates|tests/assets/log)/
+BASES := tests/unit/scoring tests/assets/certificates
+OWN_BASES := ^(orchestrator/packs/bundled|tests/unit/scoring|tests/assets/certificates)/
 
 .PHONY: help demo test bench check setup lock clean
 
