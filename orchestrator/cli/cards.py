@@ -89,9 +89,13 @@ def card_lines(scored: Scored, version: str) -> list[str]:
 
 def card_data(scored: Scored) -> dict[str, Any]:
     """The card as data, with what verification said."""
+    return {"card": as_data(scored.card), **verification_data(scored)}
+
+
+def verification_data(scored: Scored) -> dict[str, Any]:
+    """Whether the screening is closed, and what verification said of it."""
     result = scored.handover.result
     return {
-        "card": as_data(scored.card),
         "closed": scored.closed,
         "verification": {"exit": result.exit_code, "reasons": list(result.reasons)},
     }

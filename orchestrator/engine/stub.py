@@ -150,8 +150,10 @@ def plan_stub(
     start_ms: int = 0,
     cap_nusd: int | None = None,
     try_cap_nusd: int = 0,
+    screening_id: str | None = None,
 ) -> str:
-    """Plan a screening of made-up tasks; `name` is its identity. Returns the screening id."""
+    """Plan a screening of made-up tasks; `name` is its identity. Returns the screening id (`screening_id`
+    where it is given)."""
     digest = canonical.digest(name)
     planned = [PlannedTask(task, limit_ms=600_000) for task in tasks]
     slots = plan_slots(planned, tries, seed=digest, start_ms=start_ms, window_ms=window_ms)
@@ -173,4 +175,4 @@ def plan_stub(
         cap_nusd=cap_nusd,
         try_cap_nusd=try_cap_nusd,
     )
-    return plan(ledger, new, who="stub")
+    return plan(ledger, new, who="stub", screening_id=screening_id)

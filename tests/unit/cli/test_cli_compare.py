@@ -54,7 +54,7 @@ class Bench:
     def store(self, name: str, packed: bytes) -> str:
         ledger = open_ledger(self.home.database_url)
         try:
-            screening_id = plan_stub(ledger, list(TASKS), name=name)
+            screening_id = plan_stub(ledger, list(TASKS), name=name, screening_id=self.lab.ulid(name))
         finally:
             ledger.close()
         folder = self.home.certificates / screening_id
