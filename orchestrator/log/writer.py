@@ -289,7 +289,7 @@ class LogWriter:
                     keep = full
                 if not keep:
                     self._disk.remove(str(path))
-            if parent.endswith(".p") and not os.listdir(parent):
+            if not os.listdir(parent):
                 self._disk.remove(parent)
 
     def _read_edge(self) -> Edge:

@@ -112,6 +112,9 @@ class LossyDisk(CountingDisk):
     def replace(self, source: str, target: str) -> None:
         old = Path(target).read_bytes() if os.path.exists(target) else None
         super().replace(source, target)
+        if source in self._unsettled:  # the new name has the old contents, and those are not durable
+            self._unsettled.remove(source)
+            self._unsettled.add(target)
 
         def undo() -> None:
             if os.path.exists(target):
@@ -199,6 +202,18 @@ class Life:
             assert writer.head.size == len(wanted) == len(self.acknowledged)
             self._audit(verifier, writer)
 
+    def _check_files(self, size: int) -> None:
+        """Nothing is published beyond the head, and no partial tile where there is a full one."""
+        for path in (self.folder / "tile").rglob("*"):
+            assert path.is_file() or any(path.iterdir()), "an empty folder was left behind"
+        for path in [path for path in (self.folder / "tile").rglob("*") if path.is_file()]:
+            level, *number = path.relative_to(self.folder / "tile").parts
+            row = size >> 8 * (0 if level == "entries" else int(level))
+            first = int(number[0].removesuffix(".p")) * WIDTH
+            end = first + (int(number[1]) if len(number) == 2 else WIDTH)
+            assert end <= row, "a file of a batch that was never signed is still there"
+            assert len(number) == 1 or first + WIDTH > row, "a partial tile is there beside the full one"
+
     def _audit(self, verifier: LogVerifier, writer: LogWriter) -> None:
         found = audit(self.folder, verifier, self.seen)
         assert found.findings == () and found.checkpoint == writer.head
@@ -206,6 +221,7 @@ class Life:
             path = Tiles(self.folder, writer.head.size).consistency_proof(self.seen.size)
             memory.compare(self.seen, writer.head, path if self.seen.size < writer.head.size else None)
         size = writer.head.size
+        self._check_files(size)
         tiles = Tiles(self.folder, size)
         there = [raw for number in range((size + WIDTH - 1) // WIDTH) for raw in tiles.entries(number)]
         assert len(set(there)) == size, "an entry is there twice"
