@@ -140,6 +140,10 @@ class Screening:
         tasks: tuple[str, ...] = TASKS,
         tries: int = 3,
         version: str = "2026.9",
+        agent: str = "acme/helper",
+        pack: statements.OpenedPack | None = None,
+        left_out: frozenset[str] = frozenset(),
+        label: statements.Label = "independently-evaluated",
     ) -> None:
         self.world = world
         self.name = name
@@ -155,7 +159,11 @@ class Screening:
         )
         plan = [
             statements.PlannedTask(
-                task_id=task, digest=sha(task), tries=tries, answer_key_withheld=False, caps=caps
+                task_id=task,
+                digest=sha(task),
+                tries=0 if task in left_out else tries,
+                answer_key_withheld=False,
+                caps=caps,
             )
             for task in tasks
         ]
@@ -168,12 +176,17 @@ class Screening:
                 funded_by="publisher:acme",
                 operated_by="lab:test",
             ),
-            pack=statements.OpenedPack(
+            pack=pack
+            or statements.OpenedPack(
                 id="coding-core", version=version, digest=sha("pack" + version), declared_tries=3
             ),
             plan=plan,
             agent=statements.Agent(
-                id="acme/helper", version="3.2.1", digest=sha("agent"), connection="none", models=()
+                id=agent,
+                version="3.2.1",
+                digest=sha("agent" if agent == "acme/helper" else agent),
+                connection="none",
+                models=(),
             ),
             judge="programmatic",
             grader=statements.Grader(
@@ -191,6 +204,7 @@ class Screening:
                 repeats=3,
             ),
             opened_unix_ms=OPENED_MS,
+            provenance_label=label,
         )
         self.opening = world.signer.sign(statement)
         assert isinstance(statement.predicate, statements.OpeningPredicate)
