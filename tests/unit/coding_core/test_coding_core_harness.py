@@ -36,7 +36,8 @@ class Bench:
         (root / "workspace").mkdir()
         (root / "tests").mkdir(mode=0o700)
         (root / "logs" / "verifier").mkdir(parents=True, mode=0o700)
-        shutil.copy(HARNESS, root / "tests" / "harness.py")
+        for name in ("harness.py", "drivers.py"):
+            shutil.copy(HARNESS.parent / name, root / "tests" / name)
 
     def grade(self, checks: str) -> tuple[str | None, dict[str, bool], str]:
         (self.root / "tests" / "checks.py").write_text(HEAD + checks, "utf-8")

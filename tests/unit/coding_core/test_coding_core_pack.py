@@ -98,6 +98,7 @@ def test_files(task: Path) -> None:
         "environment/Dockerfile",
         "tests/test.sh",
         "tests/harness.py",
+        "tests/drivers.py",
         "tests/checks.py",
         "solution/solve.sh",
         "solution/fix.patch",
@@ -127,7 +128,8 @@ def test_image_holds_neither_tests_nor_solution(task: Path) -> None:
 @each_task
 def test_harness_copies_are_identical(task: Path) -> None:
     """Rule: one shared harness; a task's own part is checks.py only."""
-    assert (task / "tests" / "harness.py").read_bytes() == (TASKS[0] / "tests" / "harness.py").read_bytes()
+    for name in ("harness.py", "drivers.py"):
+        assert (task / "tests" / name).read_bytes() == (TASKS[0] / "tests" / name).read_bytes()
     assert (task / "tests" / "test.sh").read_bytes() == (TASKS[0] / "tests" / "test.sh").read_bytes()
 
 
