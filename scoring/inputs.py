@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from typing import Final
 
 from scoring.numbers import ratio
 from scoring.tries import Plan, VerifiedTry
@@ -27,7 +28,7 @@ def inputs_digest(plan: Plan, tries: Sequence[VerifiedTry], **settings: str | Fr
 
 
 def _line(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), default=_plain).encode("ascii") + b"\n"
+    return _ENCODER.encode(value).encode("ascii") + b"\n"
 
 
 def _plain(value: object) -> object:
@@ -41,3 +42,7 @@ def _plain(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, item.name) for item in fields(value)]
     return value
+
+
+# Made once: a screening has one line for each of its tries.
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), default=_plain)

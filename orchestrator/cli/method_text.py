@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from orchestrator.cli.output import DASH, cell, facts, table_lines
 from orchestrator.screenings.methods import Excluded, Result, Submissions
 from scoring.levels import USE_CASES, GroupLevel
 from scoring.numbers import fixed, show_points
+from scoring.rate_agent_attempts import End
 from scoring.rate_agent_result import AgentRating
 from scoring.results import MethodologyResult
 from scoring.six_component_result import ComponentName, SixComponentResult
+
+_END: Final = {End.COMPLETED: "wrong output", End.TOOL_ERROR: "tool error"}
+"""Ends of attempts that did not pass, where their own word would mislead."""
 
 
 def method_data(found: Result, *, explain: bool) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def _rating(made: AgentRating) -> list[str]:
         ("partial_progress", "partial progress"),
     )
     outside = ", ".join(f"{one['count']} {one['reason']}" for one in data["outside_reasons"]) or "none"
-    ends = ", ".join(f"{one['count']} {one['end']}" for one in data["failures"]) or "none"
+    ends = ", ".join(f"{number} {_END.get(end, end.value)}" for end, number in made.ends) or "none"
     rows = [
         ("status", f"{made.status.value}, {made.provenance.value}"),
         *((shown, _figure(data[key])) for key, shown in names),
