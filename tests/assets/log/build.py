@@ -228,6 +228,7 @@ def add_memory(b: Builder) -> None:
     compare("same-checkpoint", 39, log, 57, None)
     compare("rollback", 39, log, 33, None, "rollback")
     compare("rollback-to-nothing", 39, log, 0, None, "rollback")
+    compare("rollback-to-nothing-with-proof", 39, log, 0, log.prove_consistency(33), "rollback")
     compare("older-with-proof", 39, log, 33, log.prove_consistency(33))
     compare("older-with-proof-of-other-size", 39, log, 33, log.prove_consistency(34), "split-view")
     compare("newer-with-proof", 39, grown, 77, grown.prove_consistency(57))
