@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import docker.errors
 import pytest
 
 from orchestrator.attempts import AttemptCancelledError, AttemptOrder
@@ -43,13 +44,18 @@ def meddle_when(control: Any, engine: Engine, phase: Phase, act: Callable[[], No
 
 
 def wait_for_exec(engine: Engine, container_id: Callable[[], str]) -> str:
-    """Until the container runs a command of ours; the fact that an injection has something to hit."""
-    for _ in range(2_000):
+    """Until a command of ours really runs in the container: the fact that an injection has something to hit.
+
+    A command that is only created is not enough: pausing an engine of this version between creating and
+    starting one locks the container for ever (measured).
+    """
+    for _ in range(6_000):
         try:
             found = container_id()
-            if engine.api.inspect_container(found)["ExecIDs"]:
+            commands = engine.api.inspect_container(found)["ExecIDs"] or []
+            if any(engine.api.exec_inspect(one)["Pid"] for one in commands):
                 return found
-        except IndexError:
+        except (IndexError, docker.errors.NotFound):
             pass
         threading.Event().wait(0.01)
     raise AssertionError("no command was started")
