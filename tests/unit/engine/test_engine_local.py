@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,7 +35,6 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.invariants import violations
-from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.records import CertificateKind, add_certificate
 from orchestrator.ledger.states import SlotState
 from orchestrator.ledger.transitions import Claim, cancel, claims_of, end_attempt, pause
@@ -480,35 +478,6 @@ def test_a_worker_that_cannot_record_is_no_silence(ledger: Ledger, error: type[B
     assert again.of(Resumed)[0].lost == 1 and violations(ledger) == []
 
 
-def test_two_engines_on_one_file(ledger: Ledger, ledger_url: str) -> None:
-    """Section 5: they co-operate through claims; nothing runs twice and both see the end."""
-    other = open_ledger(ledger_url)
-    screening = plan_stub(ledger, [f"t{n}" for n in range(20)])
-    meet = threading.Barrier(2)
-    together = threading.Event()
-
-    def gate(_order: AttemptOrder, _control: AttemptControl) -> None:
-        if not together.is_set():
-            meet.wait(60)
-            together.set()
-
-    benches = [Bench(store, StubAttempt(gate=gate), FAST) for store in (ledger, other)]
-    results: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda bench=bench: results.append(bench.engine.run([screening], 1)))
-        for bench in benches
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [result.states[screening] for result in results] == ["complete", "complete"]
-    assert sum(result.attempts for result in results) == 60
-    assert all(result.attempts for result in results)
-    assert violations(ledger) == []
-    other.close()
-
-
 def test_parallel_needs_at_least_one(ledger: Ledger) -> None:
     """Wrong input is one clear sentence."""
     with pytest.raises(UsageError, match="at least one"):
@@ -517,4 +486,4 @@ def test_parallel_needs_at_least_one(ledger: Ledger) -> None:
 
 def test_settings_default_to_the_reference() -> None:
     """4.2: lease 120 s, beat 20 s."""
-    assert replace(Settings()) == Settings(lease_ms=120_000, beat_ms=20_000, idle_ms=1_000, back_off_ms=2_000)
+    assert Settings() == Settings(lease_ms=120_000, beat_ms=20_000, idle_ms=1_000, back_off_ms=2_000)
