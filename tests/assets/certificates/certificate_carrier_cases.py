@@ -23,8 +23,13 @@ from orchestrator.certificates import archive, bundle, dsse, ed25519, trust, wir
 
 def add_carriers(b: Builder) -> None:
     """Rows 46 and 47: what bundles bring along, and archives that are not what they seem."""
-    plain = json.loads(bundle.encode_try(b.signed.envelope, b.manifest))
-    attacker_root = trust.build(
+    attacker_root = _attacker_root()
+    _add_try_carriers(b, attacker_root)
+    _add_archives(b, attacker_root)
+
+
+def _attacker_root() -> bytes:
+    return trust.build(
         [key("attacker")],
         [
             trust.key_entry(
@@ -35,6 +40,10 @@ def add_carriers(b: Builder) -> None:
         issued_at="2026-01-01T00:00:00Z",
         expires_at="2028-01-01T00:00:00Z",
     )
+
+
+def _add_try_carriers(b: Builder, attacker_root: bytes) -> None:
+    plain = json.loads(bundle.encode_try(b.signed.envelope, b.manifest))
     chain = [wire.base64_encode(attacker_root).decode()]
     b.add("own-trust-root-genuine", 46, "try", json_bytes({**plain, "trustRootChain": chain}), 0)
     forged = wire.base64_encode(resign(payload_of(b.signed.envelope), key("attacker"))).decode()
@@ -78,23 +87,26 @@ def add_carriers(b: Builder) -> None:
     one = b'{"keyid":"' + b"0" * 32 + b'","sig":"' + b"A" * 86 + b'=="},'
     million = b.signed.envelope[:-2] + b"," + one * 4999 + one[:-1] + b"]}"
     b.add("signatures-by-the-thousand", 47, "try", bundle.encode_try(million, b.manifest), 2, "too-large")
+
+
+def _zipped(*names: str, how: int = zipfile.ZIP_STORED, data: bytes = b"{}") -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", how) as out_zip:
+        for name in names:
+            out_zip.writestr(zipfile.ZipInfo(name), data, how)
+    return out.getvalue()
+
+
+def _add_archives(b: Builder, attacker_root: bytes) -> None:
     good = b.base.pack()
     b.add("zip-not-a-zip", 47, "screening", b"PK\x03\x04 nothing", 2, "bundle-form")
     b.add("zip-cut-off", 47, "screening", good[:-40], 2, "bundle-form")
     b.add("zip-trailing-bytes", 47, "screening", good + b"x", 2, "bundle-form")
     b.add("zip-comment", 47, "screening", good[:-2] + b"\x01\x00x", 2, "bundle-form")
     b.add("zip-prefixed", 47, "screening", b"#!/bin/sh\n" + good, 2, "bundle-form")
-
-    def zipped(*names: str, how: int = zipfile.ZIP_STORED, data: bytes = b"{}") -> bytes:
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w", how) as out_zip:
-            for name in names:
-                out_zip.writestr(zipfile.ZipInfo(name), data, how)
-        return out.getvalue()
-
-    b.add("zip-slip", 47, "screening", zipped("opening.json", "../../etc/passwd"), 2, "bundle-form")
-    b.add("zip-absolute", 47, "screening", zipped("/opening.json"), 2, "bundle-form")
-    bomb = zipped("opening.json", how=zipfile.ZIP_DEFLATED, data=bytes(50_000_000))
+    b.add("zip-slip", 47, "screening", _zipped("opening.json", "../../etc/passwd"), 2, "bundle-form")
+    b.add("zip-absolute", 47, "screening", _zipped("/opening.json"), 2, "bundle-form")
+    bomb = _zipped("opening.json", how=zipfile.ZIP_DEFLATED, data=bytes(50_000_000))
     b.add("zip-bomb", 47, "screening", bomb, 2, "too-large")
     foreign = [("opening.json", b.base.opening.envelope), ("trust-root.json", attacker_root)]
     b.add("zip-own-trust-root", 46, "screening", archive.write(foreign), 2, "bundle-form")

@@ -76,8 +76,10 @@ def add_screenings(b: Builder) -> None:
     bad_try("conditions-differ", 21, "conditions.hardwareClass", "c4m8", "conditions-mismatch")
     bad_try("handed-off-before-opening", 7, "time.handedOffAt", "2026-09-21T14:13:19Z", "time-order")
     _add_attempts(b, pack)
+    _add_unplanned(b, pack)
     _add_accounting(b, pack)
     _add_summaries(b, pack)
+    _add_openings(b, pack)
 
 
 def _closing(screening: Screening) -> bytes:
@@ -129,6 +131,9 @@ def _add_attempts(b: Builder, pack: Callable[..., None]) -> None:
     shot = screening("simulated")
     shot.run("alpha", 1, PASS, level="simulated")
     close("simulated-try-in-a-screening", 33, shot, 3, "simulated")
+
+
+def _add_unplanned(b: Builder, pack: Callable[..., None]) -> None:
     extra = b.world.screening("unplanned", tasks=TASKS[:2])
     for task in TASKS[:2]:
         for index in (1, 2, 3):
@@ -207,6 +212,10 @@ def _add_summaries(b: Builder, pack: Callable[..., None]) -> None:
     )
     attacker = resign(payload_of(genuine), key("attacker"))
     pack("summary-by-an-attacker", 3, tries, 1, "no-trusted-key", summary=attacker)
+
+
+def _add_openings(b: Builder, pack: Callable[..., None]) -> None:
+    base, tries = b.base, b.base.tries()
     opening = changed(base.opening.envelope, P, "conditions", "comparability", {"sha256": hex_of("other")})
     pack(
         "opening-comparability-wrong",

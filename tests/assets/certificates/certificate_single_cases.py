@@ -91,30 +91,41 @@ def _reversed(data: dict[str, Any]) -> bytes:
 
 def add_spelling(b: Builder) -> None:
     """Rows 9 to 16: one spelling only, of base64, envelope and payload."""
+    _add_base64(b)
+    _add_envelope_and_payload(b)
+    _add_numbers_and_text(b)
+
+
+def _odd(data: bytes) -> bytes:
+    """A payload whose base64 has unused bits set."""
+    text = base64.b64encode(data)
+    letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    place = len(text.rstrip(b"=")) - 1
+    return text[:place] + bytes([letters[letters.index(text[place]) + 1]]) + text[place + 1 :]
+
+
+def _add_base64(b: Builder) -> None:
     raw = b.signed.envelope
     payload, sig = raw.split(b'"')[3], raw.split(b'"')[-2]
     genuine = payload_of(raw)
-
-    def odd(data: bytes) -> bytes:
-        """A payload whose base64 has unused bits set."""
-        text = base64.b64encode(data)
-        letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-        place = len(text.rstrip(b"=")) - 1
-        return text[:place] + bytes([letters[letters.index(text[place]) + 1]]) + text[place + 1 :]
-
     padded = copy.deepcopy(genuine)
     while len(json_bytes(padded)) % 3 == 0:
         padded[P]["result"]["rule"] += "x"
     good = resign(padded)
-    trailing = good.replace(base64.b64encode(json_bytes(padded)), odd(json_bytes(padded)))
+    trailing = good.replace(base64.b64encode(json_bytes(padded)), _odd(json_bytes(padded)))
     b.one("base64-payload-trailing-bits", 9, trailing, 1, "form")
-    b.one("base64-signature-trailing-bits", 9, raw.replace(sig, odd(base64.b64decode(sig))), 1, "form")
+    b.one("base64-signature-trailing-bits", 9, raw.replace(sig, _odd(base64.b64decode(sig))), 1, "form")
     b.one("base64-url-safe", 10, raw.replace(sig, base64.urlsafe_b64encode(b"\xfb" * 64)), 1, "form")
     b.one("base64-unpadded", 10, raw.replace(sig, sig.rstrip(b"=")), 1, "form")
     b.one("base64-newline", 10, raw.replace(payload, payload[:60] + b"\\n" + payload[60:]), 1, "form")
     b.one("base64-raw-newline", 10, raw.replace(payload, payload[:60] + b"\n" + payload[60:]), 1, "form")
     b.one("base64-junk", 10, raw.replace(payload, payload[:60] + b"!*" + payload[60:]), 1, "form")
     b.one("base64-inner-padding", 10, raw.replace(payload, payload[:60] + b"====" + payload[60:]), 1, "form")
+
+
+def _add_envelope_and_payload(b: Builder) -> None:
+    raw = b.signed.envelope
+    genuine = payload_of(raw)
     twice = raw.replace(b'{"payload":', b'{"payload":"e30=","payload":')
     b.one("envelope-duplicate-key", 11, twice, 1, "form")
     text = json_bytes(genuine)
@@ -133,6 +144,10 @@ def add_spelling(b: Builder) -> None:
     b.one("signatures-empty", 14, raw.replace(one, b""), 1, "form")
     five = [key(f"k{number}") for number in range(5)]
     b.one("signatures-five", 14, resign(text, *five), 1, "form")
+
+
+def _add_numbers_and_text(b: Builder) -> None:
+    text = json_bytes(payload_of(b.signed.envelope))
     for name, number in (
         ("nan", b"NaN"),
         ("infinity", b"1e999"),

@@ -129,6 +129,28 @@ class World:
         return Screening(self, name, **changes)
 
 
+def _plan(tasks: tuple[str, ...], tries: int, left_out: frozenset[str]) -> list[statements.PlannedTask]:
+    caps = statements.Caps(
+        agent_wall_ms=600_000,
+        grade_wall_ms=60_000,
+        memory_bytes=1 << 30,
+        cpus_milli=1000,
+        pids=256,
+        output_bytes=1 << 20,
+        artifact_bytes=1 << 24,
+    )
+    return [
+        statements.PlannedTask(
+            task_id=task,
+            digest=sha(task),
+            tries=0 if task in left_out else tries,
+            answer_key_withheld=False,
+            caps=caps,
+        )
+        for task in tasks
+    ]
+
+
 class Screening:
     """An opened screening that collects certificates."""
 
@@ -148,25 +170,6 @@ class Screening:
         self.world = world
         self.name = name
         self.certificates: list[tuple[Signed, statements.TryPredicate]] = []
-        caps = statements.Caps(
-            agent_wall_ms=600_000,
-            grade_wall_ms=60_000,
-            memory_bytes=1 << 30,
-            cpus_milli=1000,
-            pids=256,
-            output_bytes=1 << 20,
-            artifact_bytes=1 << 24,
-        )
-        plan = [
-            statements.PlannedTask(
-                task_id=task,
-                digest=sha(task),
-                tries=0 if task in left_out else tries,
-                answer_key_withheld=False,
-                caps=caps,
-            )
-            for task in tasks
-        ]
         statement = issue.opening(
             statement_id=ulid(name + "opening"),
             issuer=ISSUER,
@@ -180,7 +183,7 @@ class Screening:
             or statements.OpenedPack(
                 id="coding-core", version=version, digest=sha("pack" + version), declared_tries=3
             ),
-            plan=plan,
+            plan=_plan(tasks, tries, left_out),
             agent=statements.Agent(
                 id=agent,
                 version="3.2.1",
