@@ -1,4 +1,7 @@
-"""Real Docker for integration tests: one runner per session, tiny orders on the shared base image."""
+"""Real Docker for integration tests: one runner per session, tiny orders on the shared base image.
+
+It also makes every property test repeatable; ASSIZE_HYPOTHESIS=search draws new examples instead.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from orchestrator.attempts import AttemptOrder, Caps
 from orchestrator.ids import new_id
@@ -17,6 +21,12 @@ from scoring.vocabulary import Phase
 if TYPE_CHECKING:  # unit tests need no Docker SDK
     from workers.attempt.runner import AttemptRunner
     from workers.sandbox.client import Engine
+
+# The same examples in every run, and no verdict by the speed of a busy machine.
+_ANY_SPEED = [HealthCheck.too_slow]
+settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=_ANY_SPEED)
+settings.register_profile("search", deadline=None, max_examples=2_000, suppress_health_check=_ANY_SPEED)
+settings.load_profile(os.environ.get("ASSIZE_HYPOTHESIS", "repeatable"))
 
 HOME_ID = f"pytest-{os.getpid()}"
 MIB = 1 << 20

@@ -56,8 +56,8 @@ class VerifierKey:
 
 
 def is_name(name: str) -> bool:
-    """Whether a key name is not empty and has no white space and no plus."""
-    return bool(name) and "+" not in name and not any(c.isspace() for c in name)
+    """Whether a key name is UTF-8, not empty and has no white space and no plus (C2SP signed-note)."""
+    return bool(name) and not any(c == "+" or c.isspace() or "\ud800" <= c <= "\udfff" for c in name)
 
 
 def parse_vkey(text: str, reason: str = "witness-policy") -> VerifierKey:

@@ -355,6 +355,10 @@ def add_policies(b: Builder) -> None:
     policy("key-id-wrong", f"witness w1 {wrong}\nquorum w1\n", bad)
     small = VerifierKey("w3", Kind.COSIGNATURE_ED25519, (1).to_bytes(32, "little")).vkey
     policy("small-order-key", f"witness w3 {small}\nquorum w3\n", "trust-root")
+    policy("name-opaque-bytes", b"witness \x80 " + one.encode() + b"\nquorum \x80\n")
+    not_utf8 = one.encode().replace(b"witness", b"\x80witness", 1)
+    policy("key-name-not-utf8", b"witness w1 " + not_utf8 + b"\nquorum w1\n", bad)
+    policy("log-key-name-not-utf8", b"log \x80" + b.log.vkey.encode() + b"\nquorum none\n", "trust-root")
     policy("control-character", head.encode() + b"\x00\nquorum w1\n", bad)
     policy("carriage-return", (head + "quorum w1\n").replace("\n", "\r\n"), bad)
     policy("unknown-word", f"{head}threshold 1\nquorum w1\n", bad)
