@@ -30,6 +30,38 @@ class Caps:
 
 
 @dataclass(frozen=True)
+class PinnedModel:
+    """A model that the agent may call, by the provider's exact name, in one of its roles."""
+
+    role: str
+    model: str
+    provider: str
+
+
+@dataclass(frozen=True)
+class RelayTerms:
+    """What an attempt may call and spend through the metering relay.
+
+    `cap_nusd` 0 is a cap of zero. `provider_tools` are kinds of tools that the provider may run.
+    `price_sheet` is the sheet's file, `prices_digest` what it must hash to; `accounts` the providers' file.
+    `rehearsal` is a script that stands in for every provider: then nothing of the try counts as a pass.
+    `state_root` gets one folder per attempt, with the transcript. `forwarder_image` is the Id of the image
+    that the pod's forwarder runs in.
+    """
+
+    models: tuple[PinnedModel, ...]
+    cap_nusd: int
+    step_limit: int | None
+    provider_tools: tuple[str, ...]
+    price_sheet: Path
+    prices_digest: str
+    accounts: Path
+    rehearsal: Path | None
+    state_root: Path
+    forwarder_image: str
+
+
+@dataclass(frozen=True)
 class AttemptOrder:
     """Everything a worker needs to run one attempt of one slot, and nothing more.
 
@@ -45,6 +77,7 @@ class AttemptOrder:
       state again, for the admission gate.
     - `reward_key`, `reward_at_least`, `reward_max`: the pack's pass rule, bounds as decimal strings.
     - `grader_proven`: the oracle passed through this same grading path before.
+    - `relay`: the terms of model calls; None for an agent that makes none, which then has no way out at all.
     """
 
     screening_id: str
@@ -83,6 +116,7 @@ class AttemptOrder:
     evidence_root: Path
     labels: Mapping[str, str] = field(default_factory=dict)
     gradings: int = 1
+    relay: RelayTerms | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +136,7 @@ class AttemptReport:
     `reward` is the grader's own number as a decimal string, None without a verdict.
     `gradings` are the numbers of every grading of the one end state; the first one is `reward`.
     `observations` is the whole observation vector as plain data. Wall times are milliseconds.
+    `spent_nusd` is what counts against caps, None where nothing was metered.
     """
 
     decision: Decision
@@ -116,6 +151,7 @@ class AttemptReport:
     finished_unix_ms: int
     runtime: str
     observations: Mapping[str, Any]
+    spent_nusd: int | None = None
 
 
 class AttemptControl(Protocol):

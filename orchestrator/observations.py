@@ -47,8 +47,11 @@ class Observations:
     prepare: `image_missing`, `image_mismatch`, `start_error` (our API call that failed, by type name).
     agent: `agent_started`; `agent_clock` and `agent_clock_value` (ms or bytes); `agent_exit_code` (recorded,
     never decisive for pass or fail); `agent_death`; cgroup counters; `stream_lost` (our reader lost a live
-    exec). grade: the same for the verifier's container; `reward` decimal string; `reward_passes` under the
-    pack's rule; `verdict_problem`; `grader_proven` (the oracle passed through this path).
+    exec). relay: `cost_cap_hit` and `step_cap_hit` (a call was refused for it), `provider_outage` (the last
+    model call failed by the provider), `relay_fault` (the relay, its forwarder or our own account),
+    `relay_calls` (model calls that a provider took), `relay_first_call_ms` (None with a relay: the agent
+    never reached it), `provider_failures` in a row at the end. grade: as for the agent, of the verifier's
+    container; `reward` decimal string; `reward_passes` under the pack's rule; `verdict_problem`; `grader_proven` (the oracle passed through this path).
     record: `evidence_error`. Anywhere: `engine_error` (type name) with `engine_error_phase`.
     """
 
@@ -72,6 +75,9 @@ class Observations:
     cost_cap_hit: bool = False
     step_cap_hit: bool = False
     network_violation: bool = False
+    relay_calls: int | None = None
+    relay_first_call_ms: int | None = None
+    provider_failures: int | None = None
     grader_image_missing: bool = False
     grader_start_error: str | None = None
     grader_started: bool = False

@@ -36,6 +36,8 @@ class Role(StrEnum):
     ARTIFACTS = "artifacts"
     GRADER_OUTPUT = "grader-output"
     METERING_LEDGER = "metering-ledger"
+    TOOL_CALLS = "tool-calls"
+    TRAJECTORY = "trajectory"
     SANDBOX_REPORT = "sandbox-report"
     OBSERVATIONS = "observations"
     HIDDEN_TESTS = "hidden-tests"

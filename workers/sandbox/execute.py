@@ -1,7 +1,7 @@
 """Run one command in a container with a deadline and a byte cap, reading the stream ourselves.
 
 The ends: the command ended, the deadline passed, the byte cap was reached, the container holds too much or
-is gone, or the attempt was cancelled. A closed stream is not the end of a command that closed its own
+is gone, the relay's reports end the try, or the attempt was cancelled. A closed stream is not the end of a command that closed its own
 output, and an open one is not a sign of life of a command that left the pipe to a child: the engine is
 asked. None of these ends the processes inside: only killing the container does (reference/sandbox.md 0.2).
 """
@@ -39,6 +39,7 @@ class StreamEnd(StrEnum):
     OUTPUT_CAP = "output_cap"
     CONTAINER_GONE = "container_gone"
     DISK_CAP = "disk_cap"
+    RELAY = "relay"
     CANCELLED = "cancelled"
 
 
@@ -138,6 +139,7 @@ class _Watch:
     alive: Callable[[], bool]
     ended: Callable[[], bool]
     disk_full: Callable[[], bool]
+    relay_ends: Callable[[], bool]
 
     def stop(self) -> StreamEnd | None:
         """The end that our own side decides, cheap enough for every tick."""
@@ -145,6 +147,8 @@ class _Watch:
             return StreamEnd.DEADLINE
         if self.cancelled():
             return StreamEnd.CANCELLED
+        if self.relay_ends():
+            return StreamEnd.RELAY
         return StreamEnd.DISK_CAP if self.disk_full() else None
 
 
@@ -203,6 +207,7 @@ def run_command(
     still_running: Callable[[], bool],
     cancelled: Callable[[], bool] = lambda: False,
     disk_full: Callable[[], bool] = lambda: False,
+    relay_ends: Callable[[], bool] = lambda: False,
 ) -> ExecResult:
     """Run `command`; `deadline` is on the monotonic clock, `cap_bytes` covers stdout and stderr together.
 
@@ -226,7 +231,7 @@ def run_command(
         result.exit_code = None if found["Running"] else found["ExitCode"]
         return not found["Running"]
 
-    watch = _Watch(deadline, cancelled, still_running, ended, disk_full)
+    watch = _Watch(deadline, cancelled, still_running, ended, disk_full, relay_ends)
     with translated("exec_start"):
         connection, first = _open_stream(engine, exec_id)
         with connection:

@@ -6,7 +6,7 @@ create, so that an engine that ignores one is noticed before the agent has contr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,18 @@ by another uid gets none of the capabilities (measured), and could not drop agen
 GRADER_CAPABILITIES: Final = ("SETUID", "SETGID", "KILL")
 """What a verifier needs to run agent code as another uid and to stop it; nothing else is added."""
 
+FORWARDER_UID: Final = 65532
+"""The forwarder of a pod; the relay's folder and socket must be open to it."""
+
+DEAD_NAME_SERVER: Final = "127.0.0.1"
+"""On a network of its own a container would ask the host's name servers through the engine."""
+
+FORWARDER_MOUNT: Final = "/relay"
+"""Where the relay's folder is inside the forwarder."""
+
+_FORWARDER_MEMORY_BYTES: Final = 128 << 20
+"""About 12 MiB are used; 200 connections of an agent that neither reads nor stops take 100 more."""
+
 _NOFILE: Final = 4096
 _LOG_BYTES: Final = "1m"
 
@@ -36,10 +48,17 @@ class Limits:
     lifetime_s: int
 
 
-def host_config(limits: Limits, *, runtime: str, grader: bool, volumes: Mapping[str, str]) -> dict[str, Any]:
-    """Engine API `HostConfig`; `volumes` maps volume name -> mount point, always read-only."""
+def host_config(
+    limits: Limits, *, runtime: str, grader: bool, volumes: Mapping[str, str], network: str = "none"
+) -> dict[str, Any]:
+    """Engine API `HostConfig`; `volumes` maps volume name -> mount point, always read-only.
+
+    `network` is `none`, `container:<id>` to join a pod's namespace, or the id of a network.
+    """
+    own = network == "none" or network.startswith("container:")
     return {
-        "NetworkMode": "none",
+        "NetworkMode": network,
+        "Dns": [] if own else [DEAD_NAME_SERVER],
         "CapDrop": ["ALL"],
         "CapAdd": list(GRADER_CAPABILITIES) if grader else [],
         "SecurityOpt": ["no-new-privileges:true"],
@@ -59,6 +78,7 @@ def host_config(limits: Limits, *, runtime: str, grader: bool, volumes: Mapping[
         "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
         "AutoRemove": False,  # removal by the engine would destroy the evidence of the end
         "Privileged": False,
+        "ReadonlyRootfs": False,
         "Runtime": runtime,
         "LogConfig": {"Type": "json-file", "Config": {"max-size": _LOG_BYTES, "max-file": "1"}},
         "Mounts": [
@@ -77,23 +97,66 @@ def create_body(
     labels: Mapping[str, str],
     volumes: Mapping[str, str],
     workdir: str | None,
+    network: str = "none",
 ) -> dict[str, Any]:
-    """Body of the create call: PID 1 sleeps for the container's lifetime, so that orphans die alone."""
+    """Body of the create call: PID 1 sleeps for the container's lifetime, so that orphans die alone.
+
+    `network` as for `host_config`.
+    """
     body: dict[str, Any] = {
         "Image": image_id,
         "Entrypoint": ["sleep"],
         "Cmd": [str(limits.lifetime_s)],
         "User": GRADER_PID1 if grader else f"{PID1_UID}:{PID1_UID}",
         "Labels": dict(labels),
-        "NetworkDisabled": True,
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["NONE"]},
         "AttachStdout": False,
         "AttachStderr": False,
-        "HostConfig": host_config(limits, runtime=runtime, grader=grader, volumes=volumes),
+        "HostConfig": host_config(limits, runtime=runtime, grader=grader, volumes=volumes, network=network),
     }
+    if network == "none":
+        body["NetworkDisabled"] = True
     if workdir is not None:
         body["WorkingDir"] = workdir
+    return body
+
+
+def forwarder_body(
+    image_id: str,
+    command: Sequence[str],
+    *,
+    runtime: str,
+    labels: Mapping[str, str],
+    socket_dir: str,
+    network: str = "none",
+) -> dict[str, Any]:
+    """Body of the create call of a pod's forwarder: our own code, and the only one to see the socket.
+
+    `socket_dir` is the relay's folder on the host, mounted read-only (connecting needs no more). There is
+    no init: the one process starts no other.
+    """
+    limits = Limits(_FORWARDER_MEMORY_BYTES, 1000, 16, 0)
+    host = host_config(limits, runtime=runtime, grader=False, volumes={}, network=network)
+    mount = {"Type": "bind", "Source": socket_dir, "Target": FORWARDER_MOUNT, "ReadOnly": True}
+    # The host's own shortage must not end it before the agent: that would be a fault of the platform.
+    host |= {"ReadonlyRootfs": True, "Init": False, "OomScoreAdj": 0, "Mounts": [mount]}
+    body: dict[str, Any] = {
+        "Image": image_id,
+        "Entrypoint": [command[0]],
+        "Cmd": list(command[1:]),
+        "User": f"{FORWARDER_UID}:{FORWARDER_UID}",
+        "Hostname": "sandbox",  # of the whole pod
+        "WorkingDir": "/",
+        "Labels": dict(labels),
+        "StopSignal": "SIGKILL",
+        "Healthcheck": {"Test": ["NONE"]},
+        "AttachStdout": False,
+        "AttachStderr": False,
+        "HostConfig": host,
+    }
+    if network == "none":
+        body["NetworkDisabled"] = True
     return body
 
 
@@ -108,6 +171,7 @@ _READ_BACK: Final = (
     "Init",
     "IpcMode",
     "Privileged",
+    "ReadonlyRootfs",
     "Runtime",
     "AutoRemove",
 )
@@ -143,6 +207,7 @@ def verify_created(body: Mapping[str, Any], inspected: Mapping[str, Any]) -> Non
     pairs += [(field, wanted[field], got.get(field)) for field in _READ_BACK]
     pairs += [("CapAdd", sorted(wanted["CapAdd"]), sorted(got.get("CapAdd") or []))]
     pairs += [(field, None, got.get(field) or None) for field in _EMPTY]
+    pairs += [("Dns", wanted["Dns"], got.get("Dns") or [])]
     pairs += [("Mounts", _mounts(wanted), _mounts(got))]
     pairs += [("User", body["User"], inspected["Config"]["User"])]
     for field, asked, found in pairs:

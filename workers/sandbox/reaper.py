@@ -1,4 +1,4 @@
-"""Remove what a dead worker left behind: labelled containers, volumes and snapshots without a live attempt.
+"""Remove what a dead worker left behind: labelled objects of the engine without a live attempt.
 
 It works on labels and on the ledger's answer only, never on names or ages, and touches nothing of another
 home. A `kill -9` of everything leaves no object after the next start (distribution.md 4.4).
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from workers.errors import ContainerGoneError, EngineCallError
 from workers.sandbox.client import Engine, translated
+from workers.sandbox.internal import remove_network
 
 HOME_LABEL: Final = "assize.home"
 ATTEMPT_LABEL: Final = "assize.attempt"
@@ -26,9 +27,10 @@ class Reaped:
     containers: list[str] = field(default_factory=list)
     volumes: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
+    networks: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.containers or self.volumes or self.images)
+        return bool(self.containers or self.volumes or self.images or self.networks)
 
 
 def _dead(found: Mapping[str, Any], is_live: Callable[[str], bool]) -> bool:
@@ -47,6 +49,16 @@ def _remove_container(engine: Engine, container_id: str) -> None:
             raise
 
 
+def _remove_network(engine: Engine, network_id: str) -> bool:
+    try:
+        remove_network(engine, network_id)
+    except EngineCallError as error:
+        if error.status != 403:  # 403: its last container is still going away; the next time, then
+            raise
+        return False
+    return True
+
+
 def reap(engine: Engine, home: str, is_live: Callable[[str], bool]) -> Reaped:
     """Remove every object of `home` whose `assize.attempt` label is not live.
 
@@ -60,6 +72,11 @@ def reap(engine: Engine, home: str, is_live: Callable[[str], bool]) -> Reaped:
         if _dead(found, is_live):
             _remove_container(engine, str(found["Id"]))
             reaped.containers.append(str(found["Id"]))
+    with translated("list"):
+        networks = engine.api.networks(filters=label)
+    for found in networks:
+        if _dead(found, is_live) and _remove_network(engine, str(found["Id"])):
+            reaped.networks.append(str(found["Name"]))
     with translated("list"):
         volumes = engine.api.volumes(filters=label)["Volumes"] or []
     for found in volumes:

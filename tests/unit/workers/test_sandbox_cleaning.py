@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -75,8 +76,14 @@ def labelled(identity: str, attempt: str | None, **more: Any) -> dict[str, Any]:
 class FakeApi:
     """Lists what it was given and records removals; `errors` are raised for an identity."""
 
-    def __init__(self, containers: list[Any], volumes: list[Any] | None, images: list[Any]) -> None:
-        self.found = {"containers": containers, "volumes": volumes, "images": images}
+    def __init__(
+        self,
+        containers: list[Any],
+        volumes: list[Any] | None,
+        images: list[Any],
+        networks: Sequence[Any] = (),
+    ) -> None:
+        self.found = {"containers": containers, "volumes": volumes, "images": images, "networks": networks}
         self.removed: list[str] = []
         self.filters: list[Any] = []
         self.errors: dict[str, Exception] = {}
@@ -93,6 +100,13 @@ class FakeApi:
     def images(self, filters: Any) -> Any:
         self.filters.append(filters)
         return self.found["images"]
+
+    def networks(self, filters: Any) -> Any:
+        self.filters.append(filters)
+        return self.found["networks"]
+
+    def remove_network(self, identity: str) -> None:
+        self._remove(identity, force=True)
 
     def _remove(self, identity: str, **options: Any) -> None:
         if identity in self.errors:
@@ -125,12 +139,14 @@ def test_only_objects_of_dead_attempts_go() -> None:
         ],
         [labelled("volume-dead", "owner/x"), labelled("volume-live", "s/1")],
         [labelled("image-dead", "s/2"), labelled("image-live", "s/1")],
+        [labelled("network-dead", "s/2"), labelled("network-live", "s/1"), labelled("network-other", None)],
     )
     found = reaped(api, {"s/1"})
-    assert api.removed == ["dead", "volume-dead", "image-dead"]
+    assert api.removed == ["dead", "network-dead", "volume-dead", "image-dead"]
+    assert found.networks == ["network-dead"]
     assert (found.containers, found.volumes, found.images) == (["dead"], ["volume-dead"], ["image-dead"])
     assert bool(found)
-    assert api.filters == [{"label": "assize.home=h"}] * 3
+    assert api.filters == [{"label": "assize.home=h"}] * 4
 
 
 def test_nothing_to_reap() -> None:
@@ -151,6 +167,23 @@ def test_somebody_else_removes_at_the_same_time(status: int) -> None:
 def test_an_engine_that_fails_is_told() -> None:
     """A reaper that cannot reap must not report a clean host."""
     api = FakeApi([labelled("a", "x/1")], [], [])
+    api.errors["a"] = api_error(500)
+    with pytest.raises(EngineCallError):
+        reaped(api, set())
+
+
+def test_a_network_still_in_use_is_left_for_the_next_time() -> None:
+    """Its last container may be going away just now; it is not reported as removed."""
+    api = FakeApi([], [], [], [labelled("a", "x/1"), labelled("b", "x/1")])
+    api.errors["a"] = api_error(403)
+    assert reaped(api, set()).networks == ["b"]
+
+
+def test_a_network_that_somebody_else_removed() -> None:
+    """Gone is gone; any other failure is told."""
+    api = FakeApi([], [], [], [labelled("a", "x/1")])
+    api.errors["a"] = api_error(404)
+    assert reaped(api, set()).networks == ["a"]
     api.errors["a"] = api_error(500)
     with pytest.raises(EngineCallError):
         reaped(api, set())

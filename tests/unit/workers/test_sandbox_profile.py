@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from workers.errors import SandboxMismatchError
-from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body, verify_created
+from workers.sandbox.profile import (
+    DEAD_NAME_SERVER,
+    FORWARDER_UID,
+    GRADER_CAPABILITIES,
+    PID1_UID,
+    Limits,
+    create_body,
+    forwarder_body,
+    verify_created,
+)
 
 LIMITS = Limits(memory_bytes=128 << 20, cpus_milli=1500, pids=64, lifetime_s=90)
 IMAGE = "sha256:" + "a" * 64
@@ -23,6 +32,17 @@ def body(grader: bool = False, **changes: Any) -> dict[str, Any]:
         "workdir": "/w",
     }
     return create_body(IMAGE, LIMITS, **{**values, **changes})
+
+
+def forwarder(network: str = "none") -> dict[str, Any]:
+    return forwarder_body(
+        IMAGE,
+        ["python3", "-I", "x.py"],
+        runtime="runc",
+        labels={"assize.role": "forwarder"},
+        socket_dir="/host/relay",
+        network=network,
+    )
 
 
 def inspected(asked: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +109,8 @@ def test_an_honest_engine_is_accepted(grader: bool) -> None:
         ("Init", None),
         ("IpcMode", "host"),
         ("Privileged", True),
+        ("ReadonlyRootfs", True),
+        ("Dns", ["8.8.8.8"]),
         ("Runtime", "runsc"),
         ("AutoRemove", True),
         ("Binds", ["/:/host"]),
@@ -145,3 +167,71 @@ def test_a_verifier_may_not_lose_what_it_needs() -> None:
     found["HostConfig"]["CapAdd"] = ["SETUID"]
     with pytest.raises(SandboxMismatchError):
         verify_created(body(grader=True), found)
+
+
+JOINED = "container:" + "c" * 64
+NETWORK = "d" * 64
+
+
+@pytest.mark.parametrize("network", [JOINED, NETWORK])
+def test_a_pod_is_joined(network: str) -> None:
+    """Everything else stays as it is; a network switched off could not be joined."""
+    asked = body(network=network)
+    assert asked["HostConfig"]["NetworkMode"] == network and "NetworkDisabled" not in asked
+    verify_created(asked, inspected(asked))
+    alone = body()
+    for one in (asked, alone):
+        del one["HostConfig"]["NetworkMode"], one["HostConfig"]["Dns"]
+    del alone["NetworkDisabled"]
+    assert asked == alone
+
+
+def test_names_are_not_resolved_by_the_host() -> None:
+    """On a network the engine would pass questions on to the host's resolver (CVE-2024-29018)."""
+    assert body(network=NETWORK)["HostConfig"]["Dns"] == [DEAD_NAME_SERVER]
+    assert body(network=JOINED)["HostConfig"]["Dns"] == body()["HostConfig"]["Dns"] == []
+    assert forwarder(NETWORK)["HostConfig"]["Dns"] == [DEAD_NAME_SERVER]
+
+
+@pytest.mark.parametrize("network", ["bridge", "host", "none", "container:" + "e" * 64])
+def test_another_namespace_is_refused(network: str) -> None:
+    """An engine that put the sandbox elsewhere is noticed before the agent has control."""
+    found = inspected(body(network=JOINED))
+    found["HostConfig"]["NetworkMode"] = network
+    with pytest.raises(SandboxMismatchError) as raised:
+        verify_created(body(network=JOINED), found)
+    assert raised.value.field == "NetworkMode"
+
+
+def test_the_forwarder() -> None:
+    """Another uid than any PID 1, nothing to write to, no capability, and the one mount, read-only."""
+    asked = forwarder()
+    host = asked["HostConfig"]
+    assert (asked["Entrypoint"], asked["Cmd"]) == (["python3"], ["-I", "x.py"])
+    assert asked["User"] == f"{FORWARDER_UID}:{FORWARDER_UID}" != body()["User"]
+    assert host["ReadonlyRootfs"] is True and host["CapDrop"] == ["ALL"] and host["CapAdd"] == []
+    assert host["SecurityOpt"] == ["no-new-privileges:true"] and host["NetworkMode"] == "none"
+    assert host["Memory"] == host["MemorySwap"] == 128 << 20 and host["PidsLimit"] == 16
+    assert host["Mounts"] == [
+        {"Type": "bind", "Source": "/host/relay", "Target": "/relay", "ReadOnly": True}
+    ]
+    assert asked["NetworkDisabled"] is True and "NetworkDisabled" not in forwarder(NETWORK)
+    verify_created(asked, inspected(asked))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("ReadonlyRootfs", False),
+        ("Mounts", [{"Type": "bind", "Source": "/host/relay", "Target": "/relay", "ReadOnly": False}]),
+        ("Mounts", [{"Type": "bind", "Source": "/host", "Target": "/relay", "ReadOnly": True}]),
+        ("NetworkMode", "bridge"),
+    ],
+)
+def test_a_changed_forwarder_is_refused(field: str, value: object) -> None:
+    """It is created and read back like every other container."""
+    found = inspected(forwarder())
+    found["HostConfig"][field] = value
+    with pytest.raises(SandboxMismatchError) as raised:
+        verify_created(forwarder(), found)
+    assert raised.value.field == field

@@ -1,0 +1,1 @@
+"""Dated list prices in integer nano-USD, and what a call cost by them."""

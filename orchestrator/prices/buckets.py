@@ -1,0 +1,40 @@
+"""What one model call used, in disjoint buckets (reference/relay.md section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Token counts that never overlap: `input` is uncached input, `output` holds reasoning as well.
+
+    `audio_input` and `audio_output` are priced at their own rates. `calls` counts provider-run tool calls
+    by kind (`web_search`), each with a fee of its own.
+    """
+
+    input: int = 0
+    cache_read: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+    output: int = 0
+    audio_input: int = 0
+    audio_output: int = 0
+    calls: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def input_total(self) -> int:
+        """Every input token, cached or not: what long-context tiers are decided by."""
+        return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h + self.audio_input
+
+    def tokens(self) -> dict[str, int]:
+        """Token counts by bucket name."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "calls"}
+
+    def __add__(self, other: Buckets) -> Buckets:
+        mine, theirs = self.tokens(), other.tokens()
+        calls = {
+            kind: self.calls.get(kind, 0) + other.calls.get(kind, 0) for kind in {*self.calls, *other.calls}
+        }
+        return Buckets(**{name: mine[name] + theirs[name] for name in mine}, calls=calls)

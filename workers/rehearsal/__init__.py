@@ -1,0 +1,1 @@
+"""A scripted provider that speaks the providers' wire formats: rehearse a screening without a key."""

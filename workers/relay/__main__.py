@@ -1,0 +1,97 @@
+"""The relay process: configuration and commands on standard input, answers and states on standard output.
+
+One JSON object a line. First line in: a `RelayConfig`. Then `{"id", "do": "open"|"close"|"state", ...}`,
+answered by `{"id", "ok": ...}` or `{"id", "error": "..."}`; in between `{"event": "state", "state": ...}`.
+The end of standard input means that the worker is gone: every lane is closed and the process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from workers.relay.config import LaneOrder, RelayConfig
+from workers.relay.server import Relay
+from workers.relay.state import LaneState
+
+_LINE_LIMIT: Final = 64 << 20
+_logger = logging.getLogger(__name__)
+
+
+class _Control:
+    """Reads commands and writes answers; every command is a task of its own."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def write(self, data: Mapping[str, Any]) -> None:
+        line = json.dumps(data, separators=(",", ":")).encode() + b"\n"
+        view = memoryview(line)
+        while view:
+            view = view[os.write(sys.stdout.fileno(), view) :]
+
+    def state(self, state: LaneState) -> None:
+        self.write({"event": "state", "state": state.as_data()})
+
+    async def serve(self, relay: Relay, lines: asyncio.StreamReader) -> None:
+        while line := await lines.readline():
+            task = asyncio.create_task(self._answer(relay, json.loads(line)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _answer(self, relay: Relay, asked: Mapping[str, Any]) -> None:
+        try:
+            answer = {"id": asked["id"], "ok": await _do(relay, asked)}
+        except Exception as error:  # the worker decides what a failed command means
+            _logger.exception("command %s failed", asked.get("do"))
+            answer = {"id": asked["id"], "error": f"{type(error).__name__}: {error}"}
+        self.write(answer)
+
+
+async def _do(relay: Relay, asked: Mapping[str, Any]) -> Any:
+    if asked["do"] == "open":
+        path, token = await relay.open(LaneOrder.from_data(asked["lane"]))
+        return {"socket": str(path), "token": token}
+    if asked["do"] == "close":
+        return (await relay.close(asked["lane_id"])).as_data()
+    return relay.state(asked["lane_id"]).as_data()
+
+
+async def _standard_input() -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=_LINE_LIMIT)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer
+    )
+    return reader
+
+
+async def _main() -> None:
+    lines = await _standard_input()
+    first = await lines.readline()
+    if not first:
+        return
+    control = _Control()
+    async with Relay(RelayConfig.from_data(json.loads(first)), control.state) as relay:
+        control.write({"event": "ready", "pid": os.getpid()})
+        await control.serve(relay, lines)
+
+
+def main() -> None:
+    """Run until standard input ends."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    # The objects that are alive now live for ever; sweeping them again would delay calls.
+    gc.collect()
+    gc.freeze()
+    asyncio.run(_main())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Whether a model call may start, what it holds, and which bytes are sent: pure.
+
+Order (reference/relay.md section 2): body, pin, price, policy, steps, money. Every refusal names what was
+asked and what would be allowed, for the agent reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from orchestrator.prices.cost import Hold, affordable_output, hold
+from orchestrator.prices.entry import ModelPrice
+from orchestrator.prices.errors import UnpricedError
+from orchestrator.prices.sheet import PriceSheet
+from workers.relay.budget import Budget
+from workers.relay.config import LaneOrder, Pin, Provider
+from workers.relay.errors import RefusedError
+from workers.relay.history import History
+from workers.relay.routes import Purpose, Route
+from workers.relay.wire.errors import BadRequestError
+from workers.relay.wire.family import Family
+from workers.relay.wire.refusals import Refusal
+from workers.relay.wire.request import RequestFacts, hides_usage_chunk, inspect, parse_body, rewritten
+
+OVERHEAD_TOKENS: Final = 256
+"""Tokens that a provider adds around what was sent (chat template, tool preamble)."""
+MEDIA_TOKENS: Final = 8192
+"""What one image, sound or document may cost beyond its own bytes."""
+TOOL_USES: Final = 8
+"""Uses of an allowed provider-run tool when the request sets no maximum."""
+TOOL_INPUT_TOKENS: Final = 25_000
+"""Input that the result of one provider-run tool call may add."""
+LEAST_OUTPUT: Final = 16
+"""An injected maximum below this would buy an empty answer; the smallest that providers accept."""
+UNKNOWN_MAXIMUM: Final = 32_768
+"""Injected where the price sheet knows no maximum of the model."""
+REASONING_OUTSIDE: Final = frozenset({"xai"})
+"""Providers whose maximum does not bound reasoning tokens: the hold is the model's own maximum."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a lane is admitted by: its order, the providers by name, the prices, the models' last calls."""
+
+    order: LaneOrder
+    providers: Mapping[str, Provider]
+    prices: PriceSheet
+    history: History
+
+
+@dataclass(frozen=True)
+class Admission:
+    """A call that may start. `sent` are the bytes for the provider, the client's own if `changed` is false.
+
+    `held` is None for a free call. `at` fixes the prices of the call.
+    """
+
+    route: Route
+    pin: Pin
+    provider: Provider
+    price: ModelPrice
+    facts: RequestFacts
+    body: Mapping[str, Any]
+    sent: bytes
+    changed: bool
+    hides_usage: bool
+    held: Hold | None
+    input_bound: int
+    output_limit: int | None
+    at: datetime
+    injected: Mapping[str, int] = field(default_factory=dict)
+
+
+def examine(
+    route: Route, raw: bytes, betas: Iterable[str], terms: Terms, budget: Budget, at: datetime
+) -> Admission:
+    """Decide on one request; `RefusedError` with the first rule that it breaks.
+
+    Nothing is reserved here: the caller does that before it gives up the event loop.
+    """
+    try:
+        body = parse_body(raw)
+        facts = inspect(route.family, body)
+    except BadRequestError as error:
+        raise RefusedError(error.code, error.message) from None
+    pin, provider, price = _served(route, body, facts, terms, at)
+    _check_policy(facts, terms.order, betas)
+    if route.purpose is Purpose.COUNT:
+        return Admission(route, pin, provider, price, facts, body, raw, False, False, None, 0, None, at)
+    if budget.steps_left() == 0:
+        limit = terms.order.step_limit
+        raise RefusedError(Refusal.STEP_LIMIT, f"the step limit of this try ({limit} model calls) is reached")
+    try:
+        return _priced(route, raw, body, facts, pin, provider, price, terms, budget, at)
+    except UnpricedError as error:
+        raise RefusedError(Refusal.UNPRICED_MODEL, error.message) from None
+
+
+def _served(
+    route: Route, body: Mapping[str, Any], facts: RequestFacts, terms: Terms, at: datetime
+) -> tuple[Pin, Provider, ModelPrice]:
+    model = route.model or facts.model
+    if model is None:
+        raise RefusedError(Refusal.INVALID_REQUEST, "the request names no model")
+    if route.model is not None and body.get("model") not in (None, model, f"models/{model}"):
+        raise RefusedError(Refusal.INVALID_REQUEST, "the body names another model than the path")
+    pin = terms.order.pin(model)
+    if pin is None:
+        allowed = ", ".join(one.model for one in terms.order.pins) or "none"
+        raise RefusedError(
+            Refusal.MODEL_NOT_PINNED,
+            f"model {model[:200]} is not part of this screening; its models: {allowed}",
+        )
+    provider = terms.providers.get(pin.provider)
+    if provider is None or route.family not in provider.families:
+        raise RefusedError(
+            Refusal.ROUTE_NOT_ALLOWED,
+            f"{model} is served by {pin.provider}, which does not speak {route.family.value} here",
+        )
+    try:
+        return pin, provider, terms.prices.entry(pin.provider, model, at.date())
+    except UnpricedError as error:
+        raise RefusedError(Refusal.UNPRICED_MODEL, error.message) from None
+
+
+def _check_policy(facts: RequestFacts, order: LaneOrder, betas: Iterable[str]) -> None:
+    policy = order.policy
+    denied = [tool.kind for tool in facts.provider_tools if tool.kind not in policy.provider_tools]
+    if denied:
+        raise RefusedError(
+            Refusal.PROVIDER_TOOL_DENIED,
+            f"{', '.join(sorted(set(denied)))} would be run by the provider, outside of this try's network "
+            "policy; switch it off in the agent",
+        )
+    if facts.remote_urls and not policy.remote_urls:
+        raise RefusedError(
+            Refusal.REMOTE_URL_DENIED,
+            f"the provider would fetch {facts.remote_urls[0]}, outside of this try's network policy; "
+            "send media inline",
+        )
+    if facts.stored is not None:
+        raise RefusedError(
+            Refusal.STORED_INPUT_DENIED,
+            f"{facts.stored} refers to something kept at the provider; send the whole conversation",
+        )
+    refused = sorted(policy.denied_betas.intersection(betas))
+    if refused:
+        raise RefusedError(Refusal.BETA_DENIED, f"the conditions exclude the beta {', '.join(refused)}")
+
+
+def _priced(
+    route: Route,
+    raw: bytes,
+    body: dict[str, Any],
+    facts: RequestFacts,
+    pin: Pin,
+    provider: Provider,
+    price: ModelPrice,
+    terms: Terms,
+    budget: Budget,
+    at: datetime,
+) -> Admission:
+    uses = {tool.kind: TOOL_USES if tool.max_uses is None else tool.max_uses for tool in facts.provider_tools}
+    bound = terms.history.bound(route.family, pin.model, body, facts, len(raw))
+    bound += OVERHEAD_TOKENS + facts.media_parts * MEDIA_TOKENS + sum(uses.values()) * TOOL_INPUT_TOKENS
+    limit, injected = facts.output_limit, False
+    if route.family is Family.OPENAI_EMBEDDINGS:
+        limit = 0
+    elif limit is None:
+        limit, injected = _affordable(price, facts, uses, bound, budget, at), True
+    worst = limit
+    if pin.provider in REASONING_OUTSIDE and limit:
+        worst = max(limit, price.max_output_tokens or 0)
+    held = hold(
+        price,
+        input_tokens=bound,
+        cache_ttls=facts.cache_ttls,
+        output_tokens=worst * facts.choices,
+        calls=uses,
+        at=at,
+    )
+    if not budget.fits(held.nusd):
+        raise RefusedError(Refusal.CAP_REACHED, _no_room(budget, held.nusd))
+    new = rewritten(
+        route.family,
+        body,
+        facts,
+        output_limit=limit if injected else None,
+        max_uses=uses,
+        chat_limit_field=provider.chat_limit_field,
+    )
+    sent = raw if new is None else json.dumps(new, ensure_ascii=False, separators=(",", ":")).encode()
+    return Admission(
+        route,
+        pin,
+        provider,
+        price,
+        facts,
+        body,
+        sent,
+        new is not None,
+        hides_usage_chunk(route.family, body, facts),
+        held,
+        bound,
+        limit,
+        at,
+        {"output": limit} if injected else {},
+    )
+
+
+def _affordable(
+    price: ModelPrice,
+    facts: RequestFacts,
+    uses: Mapping[str, int],
+    bound: int,
+    budget: Budget,
+    at: datetime,
+) -> int:
+    """The largest output maximum that the remaining money pays for; `cap_reached` if that is too little."""
+    most = price.max_output_tokens or UNKNOWN_MAXIMUM
+    left = budget.left_nusd()
+    if left is None:
+        return most
+    found = affordable_output(
+        price,
+        budget_nusd=left,
+        input_tokens=bound,
+        cache_ttls=facts.cache_ttls,
+        choices=facts.choices,
+        calls=uses,
+        at=at,
+    )
+    found = min(found, most)
+    if budget.cap_nusd == 0 or found < max(LEAST_OUTPUT, facts.least_output):
+        raise RefusedError(Refusal.CAP_REACHED, _no_room(budget, None))
+    return found
+
+
+def _no_room(budget: Budget, wanted_nusd: int | None) -> str:
+    cap, left = budget.cap_nusd or 0, budget.left_nusd() or 0
+    asked = "" if wanted_nusd is None else f"; this call could cost {wanted_nusd} nano-USD"
+    return (
+        f"the spend cap of this try ({cap} nano-USD) has {left} nano-USD left "
+        f"({budget.held_nusd} held by open calls){asked}"
+    )

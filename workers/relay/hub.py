@@ -1,0 +1,125 @@
+"""The relays of one worker process: one per set of prices and providers, started when first needed.
+
+In a screening that is one. A rehearsal brings the scripted provider with it, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from orchestrator.attempts import RelayTerms
+from orchestrator.errors import AssizeError
+from orchestrator.prices.sheet import PriceSheet
+from workers.relay.accounts import real_providers, rehearsed_providers
+from workers.relay.config import LaneKind, LaneOrder, Pin, Policy, RelayConfig
+from workers.relay.errors import RelayError, RelayLostError
+from workers.relay.process import OpenLane, RelayProcess
+
+_RUN_FOLDERS: Final = ("/run", None)
+"""Where sockets go: short paths are needed, for an address of a Unix socket has 107 bytes."""
+
+
+@dataclass
+class _Relay:
+    process: RelayProcess
+    sockets: Path
+    stack: ExitStack
+
+
+class RelayHub:
+    """Opens lanes for attempts; safe for many threads. Close it at the end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._relays: dict[str, _Relay] = {}
+
+    def open(self, terms: RelayTerms, attempt_id: str, kind: LaneKind = "agent") -> OpenLane:
+        """A lane for an attempt; raises `RelayError` when no relay can be had for these terms."""
+        relay = self._relay(terms)
+        order = LaneOrder(
+            lane_id=f"{attempt_id}.{kind}",
+            kind=kind,
+            state_dir=lane_folder(terms.state_root, attempt_id, kind),
+            socket_dir=relay.sockets / secrets.token_hex(8),
+            pins=tuple(Pin(one.model, one.provider) for one in terms.models),
+            cap_nusd=terms.cap_nusd,
+            step_limit=terms.step_limit,
+            policy=Policy(frozenset(terms.provider_tools)),
+        )
+        return relay.process.open(order)
+
+    def close(self) -> None:
+        """End every relay and scripted provider."""
+        with self._lock:
+            for relay in self._relays.values():
+                relay.stack.close()
+            self._relays.clear()
+
+    def _relay(self, terms: RelayTerms) -> _Relay:
+        key = json.dumps(
+            [
+                terms.prices_digest,
+                str(terms.accounts),
+                str(terms.rehearsal),
+                sorted({one.provider for one in terms.models}),
+            ]
+        )
+        with self._lock:
+            found = self._relays.get(key)
+            if found is not None and not found.process.alive:
+                self._relays.pop(key).stack.close()
+                found = None
+            if found is None:
+                found = self._relays[key] = self._start(terms)
+            return found
+
+    @staticmethod
+    def _start(terms: RelayTerms) -> _Relay:
+        with ExitStack() as stack:
+            try:
+                sheet = PriceSheet.load(terms.price_sheet)
+                if sheet.digest != terms.prices_digest:
+                    raise RelayError(f"the price sheet {terms.price_sheet} is not the one of the screening")
+                names = {one.provider for one in terms.models}
+                if terms.rehearsal is None:
+                    providers = real_providers(terms.accounts, names)
+                else:
+                    # Brings a web server with it, which only a rehearsal needs.
+                    from workers.rehearsal.process import RehearsalProcess
+
+                    key = secrets.token_hex(16)
+                    scripted = stack.enter_context(RehearsalProcess(terms.rehearsal, key=key))
+                    providers = rehearsed_providers(scripted.base_url, key, names)
+                sockets = _sockets()
+                stack.callback(shutil.rmtree, sockets, ignore_errors=True)
+                process = RelayProcess(RelayConfig(providers, sheet.to_data()))
+                stack.callback(process.close)
+            except (AssizeError, OSError) as error:
+                raise RelayError(f"no relay: {error}") from None
+            return _Relay(process, sockets, stack.pop_all())
+
+
+def lane_folder(state_root: Path, attempt_id: str, kind: LaneKind) -> Path:
+    """Where the transcript of a lane lies while its attempt runs, and after a crash."""
+    return state_root / attempt_id / kind
+
+
+def _sockets() -> Path:
+    for parent in _RUN_FOLDERS:
+        if parent is None or os.access(parent, os.W_OK):
+            return Path(tempfile.mkdtemp(prefix="assize-relay-", dir=parent))
+    raise RelayLostError("no folder for sockets")
+
+
+def forget_lanes(state_root: Path, attempt_id: str) -> None:
+    """Remove the working files of an attempt whose transcript is evidence now."""
+    shutil.rmtree(state_root / attempt_id, ignore_errors=True)

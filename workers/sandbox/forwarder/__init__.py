@@ -1,0 +1,1 @@
+"""What runs inside the forwarder container of a pod; `workers.sandbox.pod` starts it."""
