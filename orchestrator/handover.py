@@ -207,6 +207,7 @@ def _from_certificate(one: TryResult) -> VerifiedTry:
         level=SandboxLevel(body["sandbox"]["level"]),
         public=body["visibility"] == "public",
         cost_nusd=usage["costNusd"],
+        standard_cost_nusd=usage["standardCostNusd"],
         wall_ms=time["wallMs"],
         provenance=Provenance(body["provenanceLabel"]),
         pack_version=body["pack"]["version"],

@@ -51,7 +51,8 @@ class Observations:
     model call failed by the provider), `relay_fault` (the relay, its forwarder or our own account),
     `relay_calls` (model calls that a provider took), `relay_first_call_ms` (None with a relay: the agent
     never reached it), `provider_failures` in a row at the end. grade: as for the agent, of the verifier's
-    container; `reward` decimal string; `reward_passes` under the pack's rule; `verdict_problem`; `grader_proven` (the oracle passed through this path).
+    container; `reward` decimal string; `reward_passes` under the pack's rule; `verdict_problem`;
+    `grader_proven` (the oracle passed through this path).
     record: `evidence_error`. Anywhere: `engine_error` (type name) with `engine_error_phase`.
     """
 

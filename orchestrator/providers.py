@@ -93,7 +93,7 @@ WELL_KNOWN: Final[Mapping[str, Account]] = {
     "google": _known(
         "https://generativelanguage.googleapis.com", "GEMINI_API_KEY", ("google-generate-content",)
     ),
-    "xai": _known("https://api.x.ai/v1", "XAI_API_KEY", new_limit=True),
+    "x-ai": _known("https://api.x.ai/v1", "XAI_API_KEY", new_limit=True),
     "deepseek": _known("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
     "mistral": _known("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
     "groq": _known("https://api.groq.com/openai/v1", "GROQ_API_KEY", new_limit=True),

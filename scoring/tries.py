@@ -97,7 +97,7 @@ _SEAL: Final = object()
 
 _ORDINALS: Final = ("index", "attempt")
 _TOKENS: Final = ("requests", "input_tokens", "cached_input_tokens", "output_tokens")
-_MONEY: Final = ("cost_nusd", "paid_tool_calls_nusd")
+_MONEY: Final = ("cost_nusd", "standard_cost_nusd", "paid_tool_calls_nusd")
 _CHECKS: Final = ("checks_passed", "checks_total")
 _TIMES: Final = ("handed_off_unix_s", "finished_unix_s")
 _OPTIONAL_COUNTS: Final = (*_TOKENS, *_MONEY, "steps", *_CHECKS, *_TIMES)
@@ -110,7 +110,8 @@ class VerifiedTry:
     `certificate` is `missing`. All that follows is None where it is not known, never 0 and never guessed:
 
     - money, integer nano-USD: `cost_nusd` are the model calls of the agent at the list prices of
-      `price_sheet`, `paid_tool_calls_nusd` its paid tools; tokens: `input_tokens` contain
+      `price_sheet` on the run date, `standard_cost_nusd` the same without long-context and time-of-day
+      rates, `paid_tool_calls_nusd` its paid tools; tokens: `input_tokens` contain
       `cached_input_tokens`. `metered` says whether usage was observed; 0 is legal for a metered try only.
     - `steps`: execution steps (tool calls); `reward`: the grader's number, exact, on the grader's own scale;
       `checks_passed` of `checks_total` hidden checks.
@@ -149,6 +150,7 @@ class VerifiedTry:
         "reward",
         "runner_version",
         "screening_id",
+        "standard_cost_nusd",
         "steps",
         "task_id",
         "wall_ms",
@@ -181,6 +183,7 @@ class VerifiedTry:
     input_tokens: int | None
     cached_input_tokens: int | None
     output_tokens: int | None
+    standard_cost_nusd: int | None
     paid_tool_calls_nusd: int | None
     price_sheet: PriceSheet | None
     steps: int | None
@@ -200,8 +203,8 @@ class VerifiedTry:
 
     @property
     def list_cost_nusd(self) -> int | None:
-        """Model calls of the evaluated agent at list price, nothing else (S1-26, S1-27)."""
-        return self.cost_nusd
+        """Model calls of the evaluated agent at the one list price, nothing else (S1-26 to S1-28)."""
+        return self.standard_cost_nusd
 
     @property
     def run_date_cost_nusd(self) -> int | None:
@@ -230,7 +233,7 @@ class VerifiedTry:
             raise MalformedInputError("metered", f"{self.metered!r:.60} is neither yes nor no")
         if self.metered is False and any(getattr(self, name) is not None for name in (*_TOKENS, *_MONEY)):
             raise MalformedInputError("unmetered-figures", "figures without metering: unknown is None")
-        if self.metered is not True and 0 in (self.cost_nusd, self.paid_tool_calls_nusd):
+        if self.metered is not True and 0 in (getattr(self, name) for name in _MONEY):
             raise MalformedInputError("zero-cost", "a cost of 0 is known of a metered try only")
         cached, tokens = self.cached_input_tokens, self.input_tokens
         if cached is not None and (tokens is None or cached > tokens):
@@ -281,6 +284,7 @@ class VerifiedTry:
         input_tokens: int | None = None,
         cached_input_tokens: int | None = None,
         output_tokens: int | None = None,
+        standard_cost_nusd: int | None = None,
         paid_tool_calls_nusd: int | None = None,
         price_sheet: PriceSheet | None = None,
         steps: int | None = None,

@@ -34,10 +34,9 @@ _CONTRACT_PREFIXES: Final = ("ASSIZE_", "LD_", "OPENAI_", "ANTHROPIC_", "GOOGLE_
 _CONTRACT_NAMES: Final = frozenset(
     {"HOME", "PATH", "USER", "LOGNAME", "SHELL", "PWD", "TERM", "LANG", "NO_COLOR", "CI", "IS_SANDBOX"}
 )
-RELAY_MISSING: Final = (
-    "declares a model, but metered model calls go through the relay, which is not part of this version; "
-    'an exec agent has to say declared = "none"'
-)
+AnyModel = Literal["any"]
+"""The agent works with whatever model a screening gives it; only with one can it be run."""
+_VERSION_UNFIT: Final = re.compile(r"[^0-9A-Za-z._-]")
 
 
 class _Model(BaseModel):
@@ -45,10 +44,14 @@ class _Model(BaseModel):
 
 
 class ModelRole(_Model):
-    """One model the agent declares: its role in the agent and the provider's exact name."""
+    """One model the agent calls: its role in the agent, the provider's exact name, and the provider.
 
-    role: Annotated[str, Field(min_length=1, max_length=64)]
-    id: Annotated[str, Field(min_length=1, max_length=200)]
+    `provider` may be left out where the price sheet knows the model from one provider only.
+    """
+
+    role: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$", max_length=128)]
+    provider: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)] | None = None
 
 
 def env_problem(name: str, value: str) -> str | None:
@@ -88,14 +91,18 @@ class Run(_Model):
 
 
 class AgentRevision(_Model):
-    """One immutable revision; `digest` is its identity. `run` and `bundle_digest` only with kind `exec`."""
+    """One immutable revision; `digest` is its identity. `run` and `bundle_digest` only with kind `exec`.
+
+    `any_model` says that it cannot run before a screening names its model (`with_model`).
+    """
 
     format: Literal["assize.agent/1"] = FORMAT
     name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)]
     version: Annotated[str, Field(pattern=VERSION_PATTERN, max_length=100)]
-    kind: Literal["oracle", "nop", "exec"]
+    kind: Literal["oracle", "nop", "exec", "shell"]
     description: Annotated[str, Field(max_length=2000)] = ""
     models: tuple[ModelRole, ...] = ()
+    any_model: bool = False
     run: Run | None = None
     bundle_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
@@ -109,6 +116,17 @@ class AgentRevision(_Model):
         """SHA-256 of the canonical JSON, 64 hex digits; it covers the bundle's digest."""
         return canonical.digest(self.model_dump(mode="json"))
 
+    def with_model(self, model: ModelRole) -> AgentRevision:
+        """The revision that this agent is with a model: another digest, and the model in its version.
+
+        `AgentError` for an agent that declares its own models, or none.
+        """
+        if not self.any_model:
+            declared = ", ".join(one.id for one in self.models) or "none"
+            raise AgentError(f"agent {self.label} takes no model from outside; it declares: {declared}")
+        version = f"{self.version}+{_VERSION_UNFIT.sub('-', model.id)}"[:100]
+        return self.model_copy(update={"models": (model,), "any_model": False, "version": version})
+
     def canonical_bytes(self) -> bytes:
         """The bytes that are stored and hashed."""
         return canonical.encode(self.model_dump(mode="json"))
@@ -117,12 +135,12 @@ class AgentRevision(_Model):
 class _AgentSection(_Model):
     name: str
     version: str
-    kind: Literal["oracle", "nop", "exec"]
+    kind: Literal["oracle", "nop", "exec", "shell"]
     description: str = ""
 
 
 class _ModelSection(_Model):
-    declared: Literal["none"] | tuple[ModelRole, ...] = "none"
+    declared: Literal["none"] | AnyModel | tuple[ModelRole, ...] = "none"
 
 
 class _RunSection(_Model):
@@ -188,20 +206,24 @@ def _read_bundle(section: _RunSection, base: Path, subject: str) -> tuple[Path |
 def parse_revision(text: str, base: Path, subject: str) -> ParsedRevision:
     """Read a revision's TOML; `run.bundle` is relative to `base`.
 
-    Raises `AgentError` (or `BundleError`) naming `subject`, the key and its value; an `exec` agent that
-    declares a model is refused, because nothing could meter it in this version.
+    Raises `AgentError` (or `BundleError`) naming `subject`, the key and its value.
     """
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise AgentError(f"{subject}: not valid TOML: {error}") from None
     file = _validated(raw, subject)
-    models = () if file.model.declared == "none" else file.model.declared
+    models = () if isinstance(file.model.declared, str) else file.model.declared
+    any_model = file.model.declared == "any"
     if (file.run is not None) != (file.agent.kind == "exec"):
         need = "needs" if file.agent.kind == "exec" else "has no use for"
         raise AgentError(f"{subject}: an agent of kind {file.agent.kind} {need} a [run] section")
-    if models:
-        raise AgentError(f"{subject}: {file.agent.name} {RELAY_MISSING}")
+    if (models or any_model) and file.agent.kind in ("oracle", "nop"):
+        raise AgentError(f"{subject}: an agent of kind {file.agent.kind} calls no model")
+    if file.agent.kind == "shell" and not (models or any_model):
+        raise AgentError(f'{subject}: an agent of kind shell needs a model: declared = "any", or its name')
+    if len({model.role for model in models}) != len(models):
+        raise AgentError(f"{subject}: model.declared names a role twice")
     run, folder, bundle = None, None, None
     try:
         if file.run is not None:
@@ -211,6 +233,7 @@ def parse_revision(text: str, base: Path, subject: str) -> ParsedRevision:
         revision = AgentRevision(
             **file.agent.model_dump(),
             models=models,
+            any_model=any_model,
             run=run,
             bundle_digest=None if bundle is None else bundle.digest,
         )

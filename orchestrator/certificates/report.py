@@ -132,7 +132,7 @@ def _verdict(verdict: Verdict) -> str:
 def _outcome_row(body: dict[str, Any]) -> str:
     result, usage = body["result"], body["usage"]
     if usage["costNusd"] is None:
-        cost = "cost unknown (not metered)"
+        cost = "cost n/a (a call is not exactly known)" if usage["metered"] else "cost unknown (not metered)"
     else:
         listing = usage["priceList"]
         cost = f"cost {usd(usage['costNusd'])} USD"

@@ -71,17 +71,24 @@ def _reward_rules(body: dict[str, Any]) -> list[Finding]:
 
 
 def _usage_rules(usage: dict[str, Any]) -> list[Finding]:
-    counts = [usage[name] for name in ("requests", "inputTokens", "cachedInputTokens", "outputTokens")]
-    money = [usage["costNusd"], usage["paidToolCallsNusd"]]
+    tokens = [usage[name] for name in ("inputTokens", "cachedInputTokens", "outputTokens")]
+    money = [usage[name] for name in ("costNusd", "standardCostNusd", "paidToolCallsNusd")]
+    requests, figures = usage["requests"], [*tokens, *money]
     if not usage["metered"]:
-        if any(value is not None for value in (*counts, *money)):
+        if any(value is not None for value in (requests, usage["transcript"], *figures)):
             return [Finding("usage", "figures without metering: unknown is null")]
         return []
-    if None in counts or None in money:
+    if requests is None:
+        return [Finding("usage", "metered, but the number of requests is unknown")]
+    if requests and usage["transcript"] is None:
+        return [Finding("usage", "requests without a transcript")]
+    if None in figures:
+        if requests and set(figures) == {None}:
+            return []  # one call whose cost is not exactly known: then no sum is
         return [Finding("usage", "metered, but a figure is unknown")]
     if usage["cachedInputTokens"] > usage["inputTokens"]:
         return [Finding("usage", "more cached than input tokens")]
-    if counts[0] == 0 and any((*counts, money[0])):
+    if requests == 0 and any(figures):
         return [Finding("usage", "tokens or cost without a request")]
     if any(money) and usage["priceList"] is None:
         return [Finding("usage", "a cost without a price list")]

@@ -124,8 +124,10 @@ _usage = record(
         "cachedInputTokens": nullable(integer()),
         "outputTokens": nullable(integer()),
         "costNusd": _nusd,
+        "standardCostNusd": _nusd,
         "paidToolCallsNusd": _nusd,
         "priceList": nullable(record({"id": _id, "date": text(DATE), "digest": DIGEST})),
+        "transcript": nullable(record({"records": integer(1), "head": DIGEST})),
     }
 )
 _label = words("independently-evaluated", "publisher-reported", "community-reported")

@@ -1,8 +1,9 @@
 """The signer: looks at the evidence itself before it signs (certificates.md 3.5, DESIGN section 3 step 8).
 
 Workers hold no key. A `Signer` gets an unsigned statement, hashes the evidence again, compares usage with
-the metering ledger and the outcome with the observations, and refuses with `SigningRefusedError` where
-they disagree. Another implementation (an HSM, a cloud KMS) replaces `FileSigner` behind the protocol.
+what follows from the relay's transcript and the outcome with the observations, and refuses with
+`SigningRefusedError` where they disagree. Another implementation (an HSM, a cloud KMS) replaces
+`FileSigner` behind the protocol.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from orchestrator import canonical
-from orchestrator.certificates import dsse, rules, schema, wire
+from orchestrator.certificates import dsse, metered, rules, schema
 from orchestrator.certificates.errors import SigningRefusedError, VerificationError
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.statements import Statement, TryPredicate
@@ -27,18 +28,10 @@ from orchestrator.evidence.manifest import (
     read_withheld,
 )
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.evidence.transcript import TranscriptError
 from orchestrator.faults import decide
 
 OBSERVATIONS_LIMIT_BYTES: Final = 64 * 1024
-LEDGER_LIMIT_BYTES: Final = 64 << 20
-_LEDGER_TOTALS: Final = {
-    "requests": "requests",
-    "inputTokens": "input_tokens",
-    "cachedInputTokens": "cached_input_tokens",
-    "outputTokens": "output_tokens",
-    "costNusd": "cost_nusd",
-    "paidToolCallsNusd": "paid_tool_calls_nusd",
-}
 
 
 @dataclass(frozen=True)
@@ -144,25 +137,25 @@ class FileSigner:
                 raise EvidenceError(f"{file.path} has {size} bytes, listed are {file.size}")
 
     def _check_ledger(self, manifest: EvidenceManifest, predicate: TryPredicate) -> None:
-        """Usage equals the sum over the ledger's lines; without a ledger nothing can have been used."""
+        """Usage is what follows from the relay's transcript; without one nothing can have been used."""
+        transcripts = [file for file in manifest.files if file.role is Role.TRANSCRIPT]
         ledgers = [file for file in manifest.files if file.role is Role.METERING_LEDGER]
         usage = predicate.usage
-        claimed = {name: getattr(usage, attribute) for name, attribute in _LEDGER_TOTALS.items()}
-        if not ledgers:
-            if usage.metered and any(claimed.values()):
-                raise SigningRefusedError("metered usage is claimed, but the evidence has no metering ledger")
+        if len(transcripts) != len(ledgers) or len(transcripts) > 1:
+            raise SigningRefusedError("the evidence needs one transcript with its ledger, or neither")
+        if not transcripts:
+            if usage.requests or usage.transcript is not None:
+                raise SigningRefusedError("metered usage is claimed, but the evidence has no transcript")
             return
-        totals = dict.fromkeys(_LEDGER_TOTALS, 0)
-        for file in ledgers:
-            for line in self._read(file, LEDGER_LIMIT_BYTES).splitlines():
-                record = _parse(line, "a line of the metering ledger")
-                for name in _LEDGER_TOTALS:
-                    value = record.get(name)
-                    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                        raise SigningRefusedError(f"a line of the metering ledger has no usable {name}")
-                    totals[name] += value
-        if claimed != totals:
-            raise SigningRefusedError(f"the usage is not the sum of the metering ledger: {claimed} {totals}")
+        transcript = self._read(transcripts[0], metered.TRANSCRIPT_LIMIT_BYTES)
+        try:
+            follows, ledger = metered.usage_of(transcript), metered.ledger_of(transcript)
+        except TranscriptError as error:
+            raise SigningRefusedError(f"the transcript does not hold: {error.message}") from None
+        if self._read(ledgers[0], metered.TRANSCRIPT_LIMIT_BYTES) != ledger:
+            raise SigningRefusedError("the metering ledger is not the one that follows from the transcript")
+        if usage != follows:
+            raise SigningRefusedError(f"the usage is not what follows from the transcript: {usage} {follows}")
 
     def _check_observations(self, manifest: EvidenceManifest, predicate: TryPredicate) -> None:
         """Deciding again from the recorded observations must give the outcome that is to be certified."""
@@ -190,13 +183,3 @@ class FileSigner:
             return self._store.read(file.sha256, limit_bytes)
         except EvidenceError as error:
             raise SigningRefusedError(f"the evidence does not hold: {error.message}") from None
-
-
-def _parse(raw: bytes, what: str) -> dict[str, Any]:
-    try:
-        value = wire.parse(raw)
-    except VerificationError as error:
-        raise SigningRefusedError(f"{what} is {error.findings[0].detail}") from None
-    if not isinstance(value, dict):
-        raise SigningRefusedError(f"{what} is not an object")
-    return value

@@ -204,8 +204,19 @@ class PriceList(Strict):
     digest: Sha256
 
 
+class TranscriptHead(Strict):
+    """The relay's transcript in the evidence: how many records, and the hash of the last one."""
+
+    records: Positive
+    head: Sha256
+
+
 class Usage(Strict):
-    """What the agent used. Unknown is None, never 0; without metering everything is None."""
+    """What the agent used. Unknown is None, never 0; without metering everything is None.
+
+    `cost_nusd` is the list price on the run date, `standard_cost_nusd` the base tier at any hour; both are
+    of the model calls alone. If one call is not exactly known, no figure is, and `requests` still is.
+    """
 
     metered: bool
     requests: Count | None
@@ -213,8 +224,10 @@ class Usage(Strict):
     cached_input_tokens: Count | None
     output_tokens: Count | None
     cost_nusd: Count | None
+    standard_cost_nusd: Count | None
     paid_tool_calls_nusd: Count | None
     price_list: PriceList | None
+    transcript: TranscriptHead | None
 
     @classmethod
     def none_possible(cls) -> Usage:
@@ -226,8 +239,10 @@ class Usage(Strict):
             cached_input_tokens=0,
             output_tokens=0,
             cost_nusd=0,
+            standard_cost_nusd=0,
             paid_tool_calls_nusd=0,
             price_list=None,
+            transcript=None,
         )
 
     @classmethod
@@ -240,8 +255,10 @@ class Usage(Strict):
             cached_input_tokens=None,
             output_tokens=None,
             cost_nusd=None,
+            standard_cost_nusd=None,
             paid_tool_calls_nusd=None,
             price_list=None,
+            transcript=None,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -11,6 +12,7 @@ from orchestrator.agents import registry
 from orchestrator.cli import completion, exits
 from orchestrator.cli.cards import card_data, card_lines
 from orchestrator.cli.display import display_for
+from orchestrator.cli.money import Usd
 from orchestrator.cli.output import call_of, cell, emit, home_of, json_option, say
 from orchestrator.engine.signals import interrupts
 from orchestrator.errors import UsageError
@@ -20,9 +22,19 @@ from orchestrator.ledger.states import OPEN_SCREENINGS
 from orchestrator.packs import catalog
 from orchestrator.packs.pack import Pack
 from orchestrator.planning.conditions import CapOverrides, ScreeningConditions
+from orchestrator.prices.sheet import PriceSheet
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.launch import Launch, Outcome, chosen_tasks, hardware_class, launch, run
 from orchestrator.screenings.opening import Sponsors
+from orchestrator.screenings.relaying import (
+    DEFAULT_STEP_LIMIT,
+    DEFAULT_TRY_CAP_NUSD,
+    find_script,
+    keep_script,
+    keep_sheet,
+    role_of,
+    with_model,
+)
 from orchestrator.screenings.scorecard import score_screening
 
 SCHEMA: Final = "assize.screen/1"
@@ -48,6 +60,25 @@ PLAN_SCHEMA: Final = "assize.screen-plan/1"
 @click.option("--tries", type=click.IntRange(1, 100), help="Tries per task. [default: the pack's]")
 @click.option("--parallel", type=click.IntRange(1, 256), help="Tries at once. [default: cores of this host]")
 @click.option("--agent-wall-s", type=click.IntRange(1), help="Wall-clock cap of the agent phase, seconds.")
+@click.option("--model", metavar="MODEL", help="Model for agents that take any: PROVIDER/MODEL or MODEL.")
+@click.option("--try-cap", type=Usd(), help="Most that one try may spend on models, USD. [default: 1]")
+@click.option("--cost-cap", type=Usd(), help="Most that all tries may spend together, USD.")
+@click.option(
+    "--steps", type=click.IntRange(1, 1_000_000), help="Most model calls of one try. [default: 100]"
+)
+@click.option(
+    "--provider-tool",
+    "provider_tools",
+    multiple=True,
+    metavar="KIND",
+    help="Tool that the provider may run (web_search); repeat for more.",
+)
+@click.option(
+    "--rehearse", metavar="SCRIPT", help="Scripted provider instead of real ones; nothing counts as a pass."
+)
+@click.option(
+    "--prices", "prices_file", type=click.Path(path_type=Path), help="Price sheet. [default: the bundled one]"
+)
 @click.option("--runtime", default="runc", show_default=True, help="Container runtime, never substituted.")
 @click.option("--requested-by", default="operator:local", show_default=True, help="Who asks for it.")
 @click.option("--funded-by", default="operator:local", show_default=True, help="Who pays for it.")
@@ -67,11 +98,15 @@ def command(context: click.Context, /, **options: Any) -> None:
     Examples:
       assize screen coding-core --agent oracle --agent nop
       assize screen ./my-tasks --agent ./my-agent.toml --task fix-login --tries 1
+      assize screen coding-core --agent shell --model openai/gpt-5-mini --try-cap 0.50
+      assize screen coding-core --agent shell --model rehearsal-openai --rehearse coding-core
     """
     home = home_of(context)
     pack = catalog.resolve(home, options["pack"]).load()
-    conditions = _conditions(pack, options)
-    revisions = [registry.resolve(home, name) for name in dict.fromkeys(options["agents"])]
+    sheet = PriceSheet.load(options["prices_file"]) if options["prices_file"] else PriceSheet.bundled()
+    model = role_of(options["model"], sheet) if options["model"] else None
+    revisions = [with_model(registry.resolve(home, name), model) for name in dict.fromkeys(options["agents"])]
+    conditions = _conditions(home, pack, sheet, options)
     if options["dry_run"]:
         labels = [one.revision.label for one in revisions]
         context.exit(_show_plan(pack, labels, conditions, as_json=options["as_json"]))
@@ -92,8 +127,10 @@ def _say_step(line: str) -> None:
     say(f"  {line}")
 
 
-def _conditions(pack: Pack, options: dict[str, Any]) -> ScreeningConditions:
-    wall_s = options["agent_wall_s"]
+def _conditions(home: Home, pack: Pack, sheet: PriceSheet, options: dict[str, Any]) -> ScreeningConditions:
+    wall_s, try_cap = options["agent_wall_s"], options["try_cap"]
+    keep_sheet(home, sheet)
+    rehearsal = keep_script(home, find_script(options["rehearse"]))[1] if options["rehearse"] else None
     try:
         return ScreeningConditions(
             tries=options["tries"] or pack.manifest.tries_per_task,
@@ -101,6 +138,13 @@ def _conditions(pack: Pack, options: dict[str, Any]) -> ScreeningConditions:
             if options["tasks"]
             else None,
             caps=CapOverrides(agent_wall_ms=wall_s * 1000 if wall_s else None),
+            network="relay-only",
+            step_limit=options["steps"] or DEFAULT_STEP_LIMIT,
+            cost_cap_nusd=options["cost_cap"] or None,
+            try_cap_nusd=DEFAULT_TRY_CAP_NUSD if try_cap is None else try_cap,
+            provider_tools=options["provider_tools"],
+            prices_digest=sheet.digest,
+            rehearsal_digest=rehearsal,
             runtime=options["runtime"],
             hardware_class=hardware_class(),
         )

@@ -44,7 +44,8 @@ def run_attempt(ledger: Ledger, callbacks: Callbacks, settings: Settings, contro
         _logger.exception("attempt %s failed in phase %s", held.attempt_id, control.current)
         failure = error
     if failure is None:
-        end = end_of(report, callbacks.metered(held))
+        nusd = callbacks.metered(held) if report.spent_nusd is None else report.spent_nusd
+        end = end_of(report, nusd)
     else:
         name = type(failure).__name__ if control.why is not Stop.DEADLINE else "DeadlinePassed"
         end = _end_of_failure(callbacks, control, name, str(failure))

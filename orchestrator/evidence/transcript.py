@@ -96,6 +96,15 @@ def _check_payload(number: int, payload: Any) -> None:
         raise TranscriptError(number, "has a payload that is not the one it names")
 
 
+def read_whole(raw: bytes) -> tuple[Mapping[str, Any], ...]:
+    """The records up to the first line that does not fit: for the money of a crash, never for evidence."""
+    while True:
+        try:
+            return read(raw).records
+        except TranscriptError as error:
+            raw = b"".join(line + b"\n" for line in raw.split(b"\n")[: error.line - 1])
+
+
 @dataclass(frozen=True)
 class Ledger:
     """Money of a lane from its records alone. `open_holds` maps a call to its hold in nano-USD."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from orchestrator import canonical
 
 Positive = Annotated[int, Field(ge=1, le=canonical.MAX_INTEGER)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}$")]
 
 
@@ -31,7 +32,10 @@ class ScreeningConditions(BaseModel):
 
     `tasks` is the sorted subset that is run, None for the whole pack. `permitted_tools` is a set, kept
     sorted; None where the agent's tools are its own business. `cost_cap_nusd` caps the screening and
-    `try_cap_nusd` one try, in nano-USD. How many tries run at once is no condition.
+    `try_cap_nusd` one try, in nano-USD; for an agent that calls models a try cap of 0 allows nothing.
+    `provider_tools` are the kinds of tools that a provider may run for the agent. `prices_digest` names the
+    price sheet, `rehearsal_digest` the script of a rehearsal, whose tries never count as passes. How many
+    tries run at once is no condition.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -40,7 +44,7 @@ class ScreeningConditions(BaseModel):
     tasks: tuple[str, ...] | None = None
     caps: CapOverrides = CapOverrides()
     step_limit: Positive | None = None
-    network: Literal["none"] = "none"
+    network: Literal["none", "relay-only"] = "none"
     permitted_tools: tuple[str, ...] | None = None
     runtime: Word = "runc"
     agent_user: Word | None = None
@@ -48,8 +52,11 @@ class ScreeningConditions(BaseModel):
     provenance: Word = "independently-evaluated"
     cost_cap_nusd: Positive | None = None
     try_cap_nusd: Annotated[int, Field(ge=0, le=canonical.MAX_INTEGER)] = 0
+    provider_tools: tuple[str, ...] = ()
+    prices_digest: Digest | None = None
+    rehearsal_digest: Digest | None = None
 
-    @field_validator("tasks", "permitted_tools", mode="before")
+    @field_validator("tasks", "permitted_tools", "provider_tools", mode="before")
     @classmethod
     def _as_sorted_set(cls, value: Any) -> Any:
         if value is None or isinstance(value, str):

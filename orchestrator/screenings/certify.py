@@ -15,6 +15,7 @@ from typing import Any, Final
 from orchestrator import canonical
 from orchestrator.certificates import bundle, dsse, issue, runner
 from orchestrator.certificates.issue import OpenedScreening, TryFacts
+from orchestrator.certificates.metered import TRANSCRIPT_LIMIT_BYTES, usage_of
 from orchestrator.certificates.signer import Signed, Signer
 from orchestrator.certificates.statements import OpeningPredicate, TryPredicate, Usage
 from orchestrator.errors import AssizeError
@@ -22,6 +23,7 @@ from orchestrator.evidence import observed
 from orchestrator.evidence.errors import EvidenceError
 from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES, EvidenceManifest, Role
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.evidence.transcript import TranscriptError
 from orchestrator.faults import Decision
 from orchestrator.ids import new_id
 from orchestrator.ledger import queries
@@ -149,14 +151,15 @@ class Certifier:
             index=slot.row["k"],
             attempt=number,
             replaces=self._replaced(slot.attempts, number),
-            level="verified",
+            level="simulated" if self._bench.conditions.rehearsal_digest else "verified",
             grading_place=used["grading"],
             images=tuple((role, used[role].removeprefix("sha256:")) for role in ("agent", "grader")),
             runner_version=runner.identity()[0],
             runner_digest=runner.identity()[1],
         )
+        usage = self._usage(end.manifest_digest or "")
         statement = issue.try_certificate(
-            self._opening(), facts, end, Usage.none_possible(), issued_unix_ms=self._issued(view, end)
+            self._opening(), facts, end, usage, issued_unix_ms=self._issued(view, end)
         )
         signed = self._signer.sign(statement)
         name = f"{_FILE_UNFIT.sub('_', facts.task_id)}.try{facts.index}.attempt{number}{bundle.TRY_SUFFIX}"
@@ -228,6 +231,18 @@ class Certifier:
         }
         report = sandbox_report(self._installation.store, end.manifest_digest or "")
         return planned if report is None else {**report["images"], "grading": report["grading"]}
+
+    def _usage(self, manifest_digest: str) -> Usage:
+        """What follows from the transcript; an agent that calls no model can have used nothing."""
+        if self._bench.metering is None:
+            return Usage.none_possible()
+        store = self._installation.store
+        manifest = EvidenceManifest.from_bytes(store.read(manifest_digest, MANIFEST_LIMIT_BYTES))
+        found = [file.sha256 for file in manifest.files if file.role is Role.TRANSCRIPT and file.sha256]
+        try:
+            return usage_of(store.read(found[0], TRANSCRIPT_LIMIT_BYTES)) if found else Usage.unmetered()
+        except TranscriptError as error:
+            raise UncertifiedError(f"the transcript does not hold: {error.message}") from None
 
     def _opening(self) -> OpenedScreening:
         if self._opened is None:

@@ -30,6 +30,7 @@ from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, comparability_of
 from orchestrator.screenings.orders import Bench, limit_ms
+from orchestrator.screenings.relaying import conditions_for, metered_nusd, metering_for
 
 WHO = "operator"
 _GIB = 1 << 30
@@ -99,7 +100,9 @@ def launch(
     launches = []
     for agent in agents:
         agent.verify_bundle()
-        bench = Bench(installation, pack, agent, conditions, images)
+        own = conditions_for(agent, conditions)
+        metering = metering_for(installation.home, agent, own, say)
+        bench = Bench(installation, pack, agent, own, images, metering)
         screening_id, state, resumed = _plan(installation, bench, tasks, sponsors, issuer, again=again)
         certifier = Certifier(installation, signer, issuer, bench, screening_id)
         certifier.open(sponsors)
@@ -204,6 +207,7 @@ def run(
             certify=lambda attempt_id: _certify(installation, by_id, attempt_id, warnings),
             progress=progress,
             salvage=lambda held, seen: _salvage(installation, held, seen),
+            metered=lambda held: metered_nusd(installation.home, held.attempt_id),
         )
         engine = LocalEngine(installation.ledger, callbacks, settings, who=WHO)
         with guard(engine):

@@ -24,10 +24,25 @@ from orchestrator.certificates.statements import (
 from orchestrator.ids import new_id
 from orchestrator.packs.manifest import Role
 from orchestrator.packs.pack import Pack
+from orchestrator.planning.conditions import ScreeningConditions
 from orchestrator.screenings.orders import Bench
 
 NETWORK_NONE: Final[dict[str, object]] = {"id": "none", "egress": [], "name-service": None, "relay": None}
-"""The policy of every sandbox of this version, as published data: nothing is reachable."""
+"""The policy of an agent that calls no model, as published data: nothing is reachable."""
+
+
+def network_policy(conditions: ScreeningConditions) -> dict[str, object]:
+    """The policy of a screening as published data: nothing, or nothing but the relay and on which terms."""
+    if conditions.network == "none":
+        return NETWORK_NONE
+    relay = {
+        "provider-tools": list(conditions.provider_tools),
+        "remote-urls": False,
+        "stored-input": False,
+        "prices": conditions.prices_digest,
+        "rehearsal": conditions.rehearsal_digest,
+    }
+    return {"id": conditions.network, "egress": [], "name-service": None, "relay": relay}
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,7 @@ def opening_statement(
             id=revision.name,
             version=revision.version,
             digest=Sha256(sha256=bench.agent.digest),
-            connection="none",
+            connection="relay" if revision.models else "none",
             models=tuple(Model(role=model.role, id=model.id, snapshot=None) for model in revision.models),
         ),
         judge=pack.manifest.judge,
@@ -85,10 +100,10 @@ def opening_statement(
         simulator=None,
         conditions=Conditions(
             network_policy=NetworkPolicy(
-                id=conditions.network, digest=Sha256(sha256=canonical.digest(NETWORK_NONE))
+                id=conditions.network, digest=Sha256(sha256=canonical.digest(network_policy(conditions)))
             ),
             step_limit=conditions.step_limit,
-            cost_cap_nusd=conditions.try_cap_nusd or None,
+            cost_cap_nusd=conditions.try_cap_nusd if revision.models else None,
             screening_cap_nusd=conditions.cost_cap_nusd,
             permitted_tools=conditions.permitted_tools,
             hardware_class=conditions.hardware_class,

@@ -16,6 +16,7 @@ from orchestrator.packs.pack import Pack, PackTask
 from orchestrator.planning.conditions import CapOverrides, ScreeningConditions
 from orchestrator.screenings.images import TaskImages
 from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.relaying import Metering
 
 CLEAN_UP_MS = 300_000
 """Time beside the caps for start, collection and clean-up; beyond it the attempt is stopped from outside."""
@@ -41,6 +42,7 @@ class Bench:
     agent: RegisteredAgent
     conditions: ScreeningConditions
     images: Mapping[str, TaskImages]
+    metering: Metering | None = None
 
     def caps(self, task: PackTask) -> Caps:
         """Caps of one try of `task` in this screening."""
@@ -98,7 +100,7 @@ class Bench:
             instruction=harbor.instruction,
             test_files=harbor.test_files,
             solution_files=harbor.solution_files,
-            agent=_plain(revision.model_dump(mode="json")),
+            agent=self._agent(),
             bundle_dir=self.agent.bundle_dir,
             bundle_digest=revision.bundle_digest,
             agent_image=images.agent,
@@ -127,7 +129,13 @@ class Bench:
                 "assize.attempt": live_label,
             },
             gradings=gradings,
+            relay=self.metering.terms if self.metering else None,
         )
+
+    def _agent(self) -> dict[str, Any]:
+        """The revision as plain data, with the wire format in which a bare model is asked."""
+        data = _plain(self.agent.revision.model_dump(mode="json"))
+        return data if self.metering is None else {**data, "wire": self.metering.wire}
 
     def agent_user(self, task: PackTask) -> str | None:
         """The screening's own choice, else the task's, else the pack's, else the image's user."""

@@ -35,18 +35,58 @@ QUIET: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Launch:
-    """One command; `solution` says that the task's reference solution is put at `/solution`."""
+    """One command, or None for nothing to start inside.
+
+    `solution` says that the task's reference solution is put at `/solution`; `driven` that the worker
+    itself works the sandbox's shell for a model (`workers.adapters.shell`).
+    """
 
     argv: tuple[str, ...] | None
     environment: Mapping[str, str] = field(default_factory=dict)
     solution: bool = False
+    driven: bool = False
 
 
-def contract_environment(order: AttemptOrder, owner: Owner, workdir: str, deadline_s: int) -> dict[str, str]:
-    """The variables of the run contract.
+@dataclass(frozen=True)
+class Way:
+    """The way to the relay from inside: its address there and the lane's token."""
 
-    Without a declared model nothing answers at the relay's address.
+    url: str = RELAY_URL
+    token: str = field(default="", repr=False)
+
+
+def _model_environment(order: AttemptOrder, way: Way) -> dict[str, str]:
+    """Base URLs and keys under the names that the vendors' SDKs and agents read.
+
+    Without a declared model nothing answers at the address, and the key is empty.
     """
+    environment = {
+        "ASSIZE_RELAY_URL": way.url,
+        "OPENAI_BASE_URL": f"{way.url}/v1",
+        "OPENAI_API_BASE": f"{way.url}/v1",
+        "ANTHROPIC_BASE_URL": way.url,
+        "GOOGLE_GEMINI_BASE_URL": way.url,
+    }
+    if order.relay is None:
+        return environment
+    keys = ("ASSIZE_RELAY_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+    models = {one.role: one.model for one in reversed(order.relay.models)}
+    main = order.relay.models[0].model
+    environment.update(dict.fromkeys(keys, way.token))
+    environment.update(
+        ASSIZE_MODEL=models.get("main", main),
+        ASSIZE_MODEL_SMALL=models.get("small", models.get("main", main)),
+        ASSIZE_BUDGET_NUSD=str(order.relay.cap_nusd),
+    )
+    if order.relay.step_limit is not None:
+        environment["ASSIZE_MAX_STEPS"] = str(order.relay.step_limit)
+    return environment
+
+
+def contract_environment(
+    order: AttemptOrder, owner: Owner, workdir: str, deadline_s: int, way: Way | None = None
+) -> dict[str, str]:
+    """The variables of the run contract; `way` leads to the relay where the order has one."""
     environment = {
         **QUIET,
         **order.environment,
@@ -56,11 +96,7 @@ def contract_environment(order: AttemptOrder, owner: Owner, workdir: str, deadli
         "ASSIZE_OUT": OUT,
         "ASSIZE_DEADLINE_S": str(deadline_s),
         "ASSIZE_BUDGET_NUSD": "0",
-        "ASSIZE_RELAY_URL": RELAY_URL,
-        "OPENAI_BASE_URL": f"{RELAY_URL}/v1",
-        "OPENAI_API_BASE": f"{RELAY_URL}/v1",
-        "ANTHROPIC_BASE_URL": RELAY_URL,
-        "GOOGLE_GEMINI_BASE_URL": RELAY_URL,
+        **_model_environment(order, way or Way()),
     }
     if owner.uid == 0:
         environment["IS_SANDBOX"] = "1"
@@ -75,6 +111,10 @@ def _nop(order: AttemptOrder) -> Launch:
     return Launch(None)
 
 
+def _shell(order: AttemptOrder) -> Launch:
+    return Launch(None, driven=True)
+
+
 def _exec(order: AttemptOrder) -> Launch:
     run: Mapping[str, Any] = order.agent["run"]
     command = [str(part) for part in run["command"]]
@@ -87,6 +127,7 @@ ADAPTERS: Final[Mapping[str, Callable[[AttemptOrder], Launch]]] = {
     "oracle": _oracle,
     "nop": _nop,
     "exec": _exec,
+    "shell": _shell,
 }
 
 

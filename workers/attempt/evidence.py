@@ -10,15 +10,20 @@ from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.attempts import AttemptOrder
-from orchestrator.evidence import observed
+from orchestrator.evidence import metering, observed
 from orchestrator.evidence.manifest import ManifestBuilder, Role
+from orchestrator.evidence.transcript import read
 from orchestrator.faults import Decision
 from orchestrator.observations import Observations
+from workers.adapters.shell.ending import ShellEnd
 from workers.attempt.phases import AgentPhase
+from workers.attempt.relayed import Relayed
 from workers.capture.carry import Carry
 from workers.capture.diff import unified
 from workers.capture.members import shown
 from workers.grading.grade import Graded
+from workers.relay.trajectory import atif
+from workers.relay.trajectory.tool_calls import tool_calls
 from workers.sandbox.execute import ExecResult
 
 MAX_GRADER_FILES: Final = 50
@@ -88,6 +93,33 @@ def add_grade(builder: ManifestBuilder, order: AttemptOrder, graded: Graded) -> 
         builder.add_bytes(path, Role.GRADER_OUTPUT, data)
     tests = _tests_tar(order.task_dir / "tests", order.test_files)
     builder.withhold("grader/tests.tar", Role.HIDDEN_TESTS, tests)
+
+
+def add_relayed(builder: ManifestBuilder, relayed: Relayed, order: AttemptOrder) -> None:
+    """The transcript, the ledger that follows from it, and what was said and done in readable form.
+
+    A transcript that breaks off (the relay was lost) is kept as far as it goes; its torn end is not.
+    """
+    raw = relayed.transcript()
+    if not raw:
+        return
+    raw = raw[: raw.rfind(b"\n") + 1]
+    chain = read(raw)
+    builder.add_bytes(metering.TRANSCRIPT_FILE, Role.TRANSCRIPT, raw)
+    builder.add_bytes(metering.FILE_NAME, Role.METERING_LEDGER, metering.encode(metering.ledger_lines(chain)))
+    calls = b"".join(canonical.encode(call) + b"\n" for call in tool_calls(chain.records))
+    builder.add_bytes("relay/tool-calls.jsonl", Role.TOOL_CALLS, calls)
+    name, version = str(order.agent["name"]), str(order.agent["version"])
+    document = atif.trajectory(
+        chain.records, session_id=order.attempt_id, agent_name=name, agent_version=version
+    )
+    builder.add_bytes("relay/trajectory.json", Role.TRAJECTORY, atif.encode(document))
+
+
+def add_shell(builder: ManifestBuilder, end: ShellEnd) -> None:
+    """What the worker ran for a bare model, turn by turn."""
+    log = {"why": end.why.value, "turns": end.turns, "commands": end.commands, "log": list(end.log)}
+    builder.add_bytes("agent/shell.json", Role.COMMAND_LOG, canonical.encode(log))
 
 
 def add_report(

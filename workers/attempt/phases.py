@@ -10,13 +10,29 @@ from typing import Any, Final
 
 from orchestrator.attempts import AttemptOrder
 from orchestrator.observations import Clock, Death
-from workers.adapters.launch import BUNDLE, HOME, INSTRUCTION, OUT, Launch, contract_environment, plan_launch
+from workers.adapters.launch import (
+    BUNDLE,
+    HOME,
+    INSTRUCTION,
+    OUT,
+    Launch,
+    Way,
+    contract_environment,
+    plan_launch,
+)
+from workers.adapters.shell.agent import ShellEnd
+from workers.attempt.relayed import Relayed
+from workers.attempt.shell_driver import drive_shell
 from workers.capture.growth import disk_watch
 from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError, SandboxMismatchError
+from workers.relay.errors import RelayError
+from workers.relay.hub import RelayHub
 from workers.sandbox.bundles import BundleMismatchError
 from workers.sandbox.container import Container
 from workers.sandbox.counters import Counters, read_counters
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
+from workers.sandbox.pod import PodError
+from workers.sandbox.preflight import passive_preflight
 from workers.sandbox.prepared import Prepared
 from workers.sandbox.profile import Limits, create_body
 from workers.sandbox.station import Station
@@ -30,7 +46,9 @@ _LIFETIME_GRACE_S: Final = 300
 class AgentPhase:
     """What the prepare and agent phases showed; `container` is stopped, or None if it never existed.
 
-    `image` is the prepared image over the pinned one that the container was created from.
+    `image` is the prepared image over the pinned one that the container was created from. `relayed` is the
+    metered side of an agent that calls models, `shell` what the worker did for a bare model; `preflight`
+    is what the sandbox's network was seen to have before the agent was in it.
     """
 
     container: Container | None = None
@@ -43,6 +61,10 @@ class AgentPhase:
     counters: Counters = field(default_factory=lambda: Counters(None, None, None))
     state: Mapping[str, Any] | None = None
     cancelled: bool = False
+    relayed: Relayed | None = None
+    shell: ShellEnd | None = None
+    preflight: Mapping[str, Any] | None = None
+    relay_ended: bool = False
 
     def over(self) -> bool:
         """True when grading makes no sense any more: the end is already decided."""
@@ -55,7 +77,8 @@ class AgentPhase:
             "image_missing",
             "image_mismatch",
         )
-        return any(self.facts.get(name) for name in decided) or "agent_started" not in self.facts
+        ended = any(self.facts.get(name) for name in decided)
+        return ended or self.relay_ended or "agent_started" not in self.facts
 
 
 def _content(order: AttemptOrder, launch: Launch, owner: Owner) -> bytes:
@@ -72,8 +95,10 @@ def _content(order: AttemptOrder, launch: Launch, owner: Owner) -> bytes:
     return tar.bytes()
 
 
-def _prepare(station: Station, order: AttemptOrder, name: str, phase: AgentPhase) -> Launch:
+def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, phase: AgentPhase) -> Launch:
     launch = plan_launch(order)
+    if order.relay is not None:
+        phase.relayed = Relayed.open(hub, station, order, order.relay, pod=not launch.driven)
     caps = order.caps
     limits = Limits(
         caps.memory_bytes, caps.cpus_milli, caps.pids, caps.agent_wall_ms // 1000 + _LIFETIME_GRACE_S
@@ -96,12 +121,15 @@ def _prepare(station: Station, order: AttemptOrder, name: str, phase: AgentPhase
             labels={**order.labels, "assize.role": "agent"},
             volumes={volume: BUNDLE} if volume else {},
             workdir=order.workdir,
+            network=phase.relayed.network if phase.relayed else "none",
         )
 
     phase.container, used = station.create(name, prepared, body)
     phase.owner, phase.image = used.owner, used.id
     phase.workdir = order.workdir or str(config.get("WorkingDir") or "/")
     phase.container.start()
+    pod = phase.relayed.pod if phase.relayed else None
+    phase.preflight = passive_preflight(phase.container) if pod is None else pod.preflight
     return launch
 
 
@@ -111,7 +139,9 @@ def _run_agent(
     container = phase.container
     assert container is not None and launch.argv is not None
     wall_s = order.caps.agent_wall_ms / 1000
-    environment = contract_environment(order, phase.owner, phase.workdir, int(wall_s))
+    relayed = phase.relayed
+    way = Way() if relayed is None else Way(relayed.url, relayed.lane.token)
+    environment = contract_environment(order, phase.owner, phase.workdir, int(wall_s), way)
     phase.argv = launch.argv
     command = Command(
         launch.argv,
@@ -128,6 +158,7 @@ def _run_agent(
         still_running=container.is_running,
         cancelled=cancelled,
         disk_full=disk_watch(station, container).over,
+        relay_ends=relayed.over if relayed else lambda: False,
     )
     phase.facts["agent_exit_code"] = result.exit_code
     phase.facts["agent_output_bytes"] = result.seen_bytes
@@ -137,12 +168,28 @@ def _run_agent(
         phase.facts.update(agent_clock=Clock.OUTPUT, agent_clock_value=order.caps.output_bytes)
     elif result.end is StreamEnd.DISK_CAP:
         phase.facts["artifact_overflow"] = True
+    elif result.end is StreamEnd.RELAY:
+        phase.relay_ended = True
     phase.cancelled = result.end is StreamEnd.CANCELLED
 
 
-def _end_sandbox(phase: AgentPhase) -> None:
+def _drive(station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: Callable[[], bool]) -> None:
+    """A bare model works the sandbox's shell; the same caps and clocks as for an agent inside."""
+    assert phase.container is not None and phase.relayed is not None
+    driven = drive_shell(
+        station, order, phase.container, phase.relayed, phase.owner, phase.workdir, cancelled
+    )
+    phase.shell = driven.end
+    phase.cancelled = driven.cancelled
+    phase.relay_ended = driven.relay_ended
+    phase.facts.update(driven.facts)
+
+
+def _end_sandbox(station: Station, phase: AgentPhase) -> None:
     container = phase.container
     assert container is not None
+    if phase.relayed is not None:
+        phase.relayed.end(station)
     # The counters vanish with the cgroup, so they are read before the kill.
     phase.counters = read_counters(container.id)
     phase.state = container.kill()
@@ -157,6 +204,7 @@ def _end_sandbox(phase: AgentPhase) -> None:
 
 def run_agent_phase(
     station: Station,
+    hub: RelayHub,
     order: AttemptOrder,
     name: str,
     cancelled: Callable[[], bool],
@@ -170,20 +218,25 @@ def run_agent_phase(
     """
     phase = AgentPhase()
     try:
-        launch = _prepare(station, order, name, phase)
+        launch = _prepare(station, hub, order, name, phase)
         entered()
         phase.facts["agent_started"] = True
         if launch.argv is not None:
             _run_agent(station, order, launch, phase, cancelled)
+        elif launch.driven:
+            _drive(station, order, phase, cancelled)
         if not phase.cancelled and not phase.over():
             finished()
-        _end_sandbox(phase)
+        _end_sandbox(station, phase)
     except ImageMissingError:
         phase.facts["image_missing"] = True
     except SandboxMismatchError as error:
         phase.facts.update(image_mismatch=True, start_error=f"SandboxMismatch:{error.field}")
-    except (UnknownUserError, BundleMismatchError) as error:
+    except (UnknownUserError, BundleMismatchError, RelayError) as error:
         phase.facts["start_error"] = type(error).__name__
+    except PodError as error:
+        phase.facts["start_error"] = "preflight"
+        phase.preflight = error.preflight
     except ContainerGoneError:
         phase.facts["agent_death"] = Death.REMOVED
     except EngineCallError as error:
@@ -192,7 +245,7 @@ def run_agent_phase(
             phase.facts.update(engine_error=what, engine_error_phase="agent")
             # A call may have failed because somebody paused or killed the sandbox: then that is the reason.
             with contextlib.suppress(EngineCallError):
-                _end_sandbox(phase)
+                _end_sandbox(station, phase)
         else:
             phase.facts["start_error"] = what
     return phase

@@ -47,6 +47,7 @@ from workers.errors import (
 )
 from workers.grading.grade import Graded, GradeInput, Started, grade, start_grader
 from workers.grading.verdict import PassRule
+from workers.relay.hub import RelayHub, forget_lanes
 from workers.sandbox.container import Container
 from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body
 from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, OWNER_LABEL, Reaped, reap
@@ -87,6 +88,7 @@ class AttemptRunner:
     def __init__(self, host: str | None = None) -> None:
         self.station = Station(host, ATTEMPT_LABEL)
         self.originals = Originals(self._reference)
+        self.hub = RelayHub()
         self._engine_facts: Mapping[str, Any] | None = None
 
     def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
@@ -108,6 +110,7 @@ class AttemptRunner:
     def close(self) -> list[str]:
         """Wait for removals, close streams; returns what could not be removed (the reaper will)."""
         self.originals.close()
+        self.hub.close()
         return self.station.close()
 
     def engine_facts(self) -> Mapping[str, Any]:
@@ -174,6 +177,7 @@ class _Attempt:
                 self.station.disposer.drain()
                 raise AttemptCancelledError(self.order.attempt_id)
         self._enter(Phase.RECORD)
+        self._settle()
         decision, digest = self._seal(builder)
         verdict = self.graded.verdict if self.graded else None
         return AttemptReport(
@@ -189,6 +193,7 @@ class _Attempt:
             finished_unix_ms=time.time_ns() // 1_000_000,
             runtime=self.order.runtime if self.agent.container is not None else "",
             observations=self._seen().as_data(),
+            spent_nusd=self._spent(),
         )
 
     def _enter(self, phase: Phase) -> None:
@@ -209,6 +214,7 @@ class _Attempt:
         order = self.order
         self.agent = run_agent_phase(
             self.station,
+            self.runner.hub,
             order,
             f"assize-{order.attempt_id}-agent",
             self.control.cancelled,
@@ -319,8 +325,29 @@ class _Attempt:
             station.dispose(unused.result().container)
         if self.agent.container is not None:
             station.dispose(self.agent.container)
+        if self.agent.relayed is not None:
+            self.agent.relayed.end(station)
+            self.agent.relayed.dispose()
         if snapshot is not None:
             station.disposer.submit(lambda: station.engine.remove_image(snapshot))
+
+    def _settle(self) -> None:
+        """Wait until the lane is summed up; only then is known how the agent's last call ended."""
+        relayed = self.agent.relayed
+        if relayed is not None:
+            relayed.settle()
+            if self.facts.get("agent_started"):
+                self.facts.update(relayed.facts())
+
+    def _spent(self) -> int | None:
+        """What the attempt cost; its working files go once they are evidence."""
+        relayed, order = self.agent.relayed, self.order
+        if relayed is None or order.relay is None:
+            return None
+        spent_nusd = relayed.spent_nusd()
+        if self.facts.get("evidence_error") is None:
+            forget_lanes(order.relay.state_root, order.attempt_id)
+        return spent_nusd
 
     def _seen(self) -> Observations:
         return Observations(**self.facts)
@@ -332,10 +359,14 @@ class _Attempt:
             return decision, None
         try:
             evidence.add_agent(builder, self.agent)
+            if self.agent.shell is not None:
+                evidence.add_shell(builder, self.agent.shell)
             if self.carry is not None:
                 evidence.add_carry(builder, self.carry, self._originals(self.carry))
             if self.graded is not None:
                 evidence.add_grade(builder, self.order, self.graded)
+            if self.agent.relayed is not None:
+                evidence.add_relayed(builder, self.agent.relayed, self.order)
             evidence.add_report(builder, self._report(), self._seen(), decision)
             return decision, builder.seal()
         except (EvidenceError, EngineCallError, OSError) as error:
@@ -360,7 +391,9 @@ class _Attempt:
             "images": {"agent": order.agent_image, "grader": order.grader_image, "sandbox": self.agent.image},
             "bundleDigest": order.bundle_digest,
             "grading": order.grading,
-            "network": "none",
+            "network": "none" if self.agent.relayed is None else "relay-only",
+            "preflight": self.agent.preflight,
+            "relay": None if self.agent.relayed is None else dict(self.agent.relayed.report()),
             "user": f"{self.agent.owner.uid}:{self.agent.owner.gid}",
             "pid1Uid": PID1_UID,
             "workdir": self.agent.workdir,

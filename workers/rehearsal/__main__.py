@@ -17,8 +17,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from workers.rehearsal.errors import RehearsalError
+from workers.rehearsal.place import LOOPBACK, Address
 from workers.rehearsal.script import find_script
-from workers.rehearsal.serving import LOOPBACK, Address, serve
+from workers.rehearsal.serving import serve
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -163,9 +163,7 @@ def _call_parts(reply: Reply) -> list[dict[str, Any]]:
     return [{"functionCall": {"name": reply.call.name, "args": dict(reply.call.arguments)}}]
 
 
-def _response(
-    reply: Reply, parts: list[dict[str, Any]], finish: str | None, visible: int
-) -> dict[str, Any]:
+def _response(reply: Reply, parts: list[dict[str, Any]], finish: str | None, visible: int) -> dict[str, Any]:
     candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
     if finish is not None:
         candidate["finishReason"] = finish

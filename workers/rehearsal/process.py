@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import IO, Final, Self
 
 from workers.rehearsal.errors import NotReadyError
-from workers.rehearsal.serving import Address
+from workers.rehearsal.place import Address
 
 READY_S: Final = 30.0
 END_S: Final = 10.0

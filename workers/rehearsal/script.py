@@ -154,3 +154,10 @@ def find_script(value: str) -> Path:
     """The bundled script of the name `value` (`hello`), else `value` as a path; nothing is read."""
     bundled = BUNDLED / f"{value}.toml"
     return bundled if value.replace("-", "").isalnum() and bundled.is_file() else Path(value)
+
+
+def checked_script(value: str) -> Path:
+    """Entry point `assize.rehearsal`: the file of a bundled name or path, read once; `ScriptError` if bad."""
+    path = find_script(value)
+    load_script(path)
+    return path

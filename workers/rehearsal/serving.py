@@ -1,40 +1,17 @@
-"""Where the scripted provider listens: on loopback, or on a Unix socket."""
+"""Serving a script until told to stop: on loopback, or on a Unix socket."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from aiohttp import web
 
 from workers.rehearsal.errors import PlaceRefusedError
+from workers.rehearsal.place import LOOPBACK, Address, checked_host
 from workers.rehearsal.script import load_script
 from workers.rehearsal.server import build_app
-
-LOOPBACK: Final = "127.0.0.1"
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where the server answers; over a socket the host in `base_url` is a placeholder."""
-
-    base_url: str
-    socket_path: str | None = None
-
-
-def checked_host(host: str) -> str:
-    """`host`, when it is a loopback address; `PlaceRefusedError` otherwise, names included."""
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
-        raise PlaceRefusedError(f"host {host!r} is no loopback address, and nothing else is served")
-    return host
 
 
 async def serve(

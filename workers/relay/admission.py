@@ -17,7 +17,7 @@ from orchestrator.prices.entry import ModelPrice
 from orchestrator.prices.errors import UnpricedError
 from orchestrator.prices.sheet import PriceSheet
 from workers.relay.budget import Budget
-from workers.relay.config import LaneOrder, Pin, Provider
+from workers.relay.config import OPENAI_FAMILIES, LaneOrder, Pin, Provider
 from workers.relay.errors import RefusedError
 from workers.relay.history import History
 from workers.relay.routes import Purpose, Route
@@ -38,7 +38,11 @@ LEAST_OUTPUT: Final = 16
 """An injected maximum below this would buy an empty answer; the smallest that providers accept."""
 UNKNOWN_MAXIMUM: Final = 32_768
 """Injected where the price sheet knows no maximum of the model."""
-REASONING_OUTSIDE: Final = frozenset({"xai"})
+_AUTOMATIC_WRITES: Final = frozenset({"5m"})
+"""OpenAI families write to the cache without being asked, and some models bill it."""
+_AUDIO_SIGNS: Final = (b"input_audio", b'"audio', b"audio/")
+"""What a request that carries or asks for sound holds somewhere; a text that does too is held dearer."""
+REASONING_OUTSIDE: Final = frozenset({"x-ai", "xai"})
 """Providers whose maximum does not bound reasoning tokens: the hold is the model's own maximum."""
 
 
@@ -167,21 +171,24 @@ def _priced(
     uses = {tool.kind: TOOL_USES if tool.max_uses is None else tool.max_uses for tool in facts.provider_tools}
     bound = terms.history.bound(route.family, pin.model, body, facts, len(raw))
     bound += OVERHEAD_TOKENS + facts.media_parts * MEDIA_TOKENS + sum(uses.values()) * TOOL_INPUT_TOKENS
+    ttls = facts.cache_ttls | (_AUTOMATIC_WRITES if route.family in OPENAI_FAMILIES else frozenset())
+    audio = price.standard.audio_input is not None and any(sign in raw for sign in _AUDIO_SIGNS)
     limit, injected = facts.output_limit, False
     if route.family is Family.OPENAI_EMBEDDINGS:
         limit = 0
     elif limit is None:
-        limit, injected = _affordable(price, facts, uses, bound, budget, at), True
+        limit, injected = _affordable(price, facts, uses, bound, budget, at, ttls, audio), True
     worst = limit
     if pin.provider in REASONING_OUTSIDE and limit:
         worst = max(limit, price.max_output_tokens or 0)
     held = hold(
         price,
         input_tokens=bound,
-        cache_ttls=facts.cache_ttls,
+        cache_ttls=ttls,
         output_tokens=worst * facts.choices,
         calls=uses,
         at=at,
+        audio=audio,
     )
     if not budget.fits(held.nusd):
         raise RefusedError(Refusal.CAP_REACHED, _no_room(budget, held.nusd))
@@ -219,6 +226,8 @@ def _affordable(
     bound: int,
     budget: Budget,
     at: datetime,
+    ttls: frozenset[str],
+    audio: bool,
 ) -> int:
     """The largest output maximum that the remaining money pays for; `cap_reached` if that is too little."""
     most = price.max_output_tokens or UNKNOWN_MAXIMUM
@@ -229,10 +238,11 @@ def _affordable(
         price,
         budget_nusd=left,
         input_tokens=bound,
-        cache_ttls=facts.cache_ttls,
+        cache_ttls=ttls,
         choices=facts.choices,
         calls=uses,
         at=at,
+        audio=audio,
     )
     found = min(found, most)
     if budget.cap_nusd == 0 or found < max(LEAST_OUTPUT, facts.least_output):

@@ -24,7 +24,7 @@ class Provider:
     `base_url` stands where the agent's base URL stands: with the version folder for the OpenAI families
     (`https://api.openai.com/v1`), without it for Anthropic and Google; `openai_path` is put between it and
     the path of an OpenAI family, for a provider that has all of them below one root. With `socket_path` the
-    host part is a name only. `chat_limit_field` is what this provider calls the output maximum of a chat call.
+    host part is a name only. `chat_limit_field` is what it calls the output maximum of a chat call.
     `max_parallel` and `requests_per_minute` bound all attempts of this host together; None: no bound.
     """
 

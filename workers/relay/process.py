@@ -40,6 +40,11 @@ class OpenLane:
         self.socket: Final = socket
         self.token: Final = token
 
+    @property
+    def alive(self) -> bool:
+        """Whether the relay that serves it is."""
+        return self._process.alive
+
     def state(self) -> LaneState | None:
         """What the relay last reported; None before anything happened. Costs nothing."""
         return self._process.latest(self.lane_id)

@@ -1,9 +1,10 @@
 """Run one command in a container with a deadline and a byte cap, reading the stream ourselves.
 
 The ends: the command ended, the deadline passed, the byte cap was reached, the container holds too much or
-is gone, the relay's reports end the try, or the attempt was cancelled. A closed stream is not the end of a command that closed its own
-output, and an open one is not a sign of life of a command that left the pipe to a child: the engine is
-asked. None of these ends the processes inside: only killing the container does (reference/sandbox.md 0.2).
+is gone, the relay's reports end the try, or the attempt was cancelled. A closed stream is not the end of a
+command that closed its own output, and an open one is not a sign of life of a command that left the pipe to
+a child: the engine is asked. None of these ends the processes inside: only killing the container does
+(reference/sandbox.md 0.2).
 """
 
 from __future__ import annotations

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -175,12 +177,20 @@ def ground(station: Station, base_image: str, relay: StubRelay) -> Iterator[Grou
 @pytest.fixture
 def neighbour(station: Station, base_image: str) -> Iterator[str]:
     """Address of a container on the default bridge that listens on port 9000."""
-    script = "import socket; s = socket.create_server(('0.0.0.0', 9000)); [s.accept() for _ in iter(int, 1)]"
+    script = (
+        "import socket; server = socket.create_server(('0.0.0.0', 9000)); print('listening', flush=True)\n"
+        "while True: server.accept()"
+    )
     body = {"Image": base_image, "Entrypoint": ["python3", "-c"], "Cmd": [script], "Labels": LABELS}
     api = station.engine.api
     made = api.create_container_from_config(body)["Id"]  # type: ignore[no-untyped-call]
     api.start(made)
-    yield str(api.inspect_container(made)["NetworkSettings"]["IPAddress"])
+    where = f"/containers/{made}/logs"
+    with closing(station.engine.stream("logs", where, follow="1", stdout="1")) as lines:
+        next(lines)
+    address = str(api.inspect_container(made)["NetworkSettings"]["IPAddress"])
+    socket.create_connection((address, 9000), 10).close()  # the host itself reaches it
+    yield address
     api.remove_container(made, force=True)
 
 

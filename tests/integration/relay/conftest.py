@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import itertools
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -287,6 +288,21 @@ OpenBench = Callable[..., Bench]
 @pytest.fixture
 def open_bench(tmp_path: Path) -> Iterator[OpenBench]:
     """Opens relays with one lane each; everything is ended afterwards."""
+    with benches(tmp_path) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def open_early(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenBench]:
+    """The same for cases that are started before the others because they take long."""
+    with benches(tmp_path_factory.mktemp("early")) as make:
+        yield make
+
+
+@contextlib.contextmanager
+def benches(folder_of_all: Path) -> Iterator[OpenBench]:
+    """A function that makes benches below a folder."""
+    numbers = itertools.count()
     with contextlib.ExitStack() as stack:
 
         def make(
@@ -303,8 +319,7 @@ def open_bench(tmp_path: Path) -> Iterator[OpenBench]:
             drain_s: float = 30.0,
             kind: str = "agent",
         ) -> Bench:
-            number = len(list(tmp_path.glob("bench-*")))
-            folder = tmp_path / f"bench-{number}"
+            folder = folder_of_all / f"bench-{next(numbers)}"
             upstream = ScriptedUpstream(answer, delay_ms=delay_ms, lock_step=lock_step)
             stack.callback(upstream.close)
             names = {row["provider"] for row in prices.values()} | set(pins.values())

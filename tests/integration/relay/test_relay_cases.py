@@ -12,7 +12,8 @@ import gzip
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def _load() -> list[Any]:
             continue
         data = json.loads(path.read_text("utf-8"))
         found += [pytest.param(data, case, id=case["id"]) for case in data["cases"]]
-    return found
+    return sorted(found, key=lambda param: bool(param.values[1].get("slow")))
 
 
 @dataclass
@@ -124,9 +125,26 @@ def _policy(case: Mapping[str, Any], defaults: Mapping[str, Any]) -> Policy:
     return Policy(frozenset(given.get("provider_tools", ())), bool(given.get("remote_urls", False)))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def early(open_early: Any) -> Iterator[Mapping[str, Future[None]]]:
+    """Slow cases wait for minutes on purpose: they run beside the others, and their tests come last."""
+    slow = [param.values for param in _load() if param.values[1].get("slow")]
+    with ThreadPoolExecutor(max(1, len(slow))) as pool:
+        yield {case["id"]: pool.submit(_prove, data, case, open_early) for data, case in slow}
+
+
 @pytest.mark.parametrize(("data", "case"), _load())
-def test_case(data: Mapping[str, Any], case: Mapping[str, Any], open_bench: Any) -> None:
+def test_case(
+    data: Mapping[str, Any], case: Mapping[str, Any], open_bench: Any, early: Mapping[str, Future[None]]
+) -> None:
     """The relay's answer, what reached the provider, and what was booked are as the case says."""
+    if case["id"] in early:
+        early[case["id"]].result()
+    else:
+        _prove(data, case, open_bench)
+
+
+def _prove(data: Mapping[str, Any], case: Mapping[str, Any], open_bench: Any) -> None:
     defaults, prices = data["defaults"], data["prices_nusd_per_token"]
     pins = case.get("pin") or ([case["model"]] if case["model"] else list(prices))
     key = case.get("upstream_key", "sk-UPSTREAM-TESTKEY-000")

@@ -6,14 +6,16 @@ import importlib.util
 import json
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from orchestrator.prices import importer
 from orchestrator.prices.entry import ModelPrice
+from orchestrator.prices.importer import Imported
 from orchestrator.prices.sheet import PriceSheet
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -84,3 +86,18 @@ def price_of(data_of: Callable[..., dict[str, Any]]) -> Callable[..., ModelPrice
 @pytest.fixture
 def noon() -> datetime:
     return datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def imports(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Imported]:
+    """Imports these models of a provider `p`, the only one of the source."""
+    from genai_prices.types import Provider
+
+    def run(*models: Any, day: date = date(2026, 11, 30), previous: PriceSheet | None = None) -> Imported:
+        provider = Provider(
+            id="p", name="P", api_pattern="", pricing_urls=["https://p.example"], models=list(models)
+        )
+        monkeypatch.setattr(importer, "_snapshot", lambda: [provider])
+        return importer.import_sheet(day, providers=["p"], previous=previous)
+
+    return run

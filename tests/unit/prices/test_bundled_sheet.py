@@ -116,17 +116,12 @@ def moments(entry: ModelPrice) -> Iterator[datetime]:
 def uses(entry: ModelPrice) -> Iterator[Buckets]:
     """Every priced bucket at once, below every tier and just above each, then every fee."""
     priced = sorted(entry.standard.priced())
-    yield Buckets(**{bucket: 101 + 10 * place for place, bucket in enumerate(priced)})
+    yield Buckets(calls={}, **{bucket: 101 + 10 * place for place, bucket in enumerate(priced)})
+    few = Buckets(calls={}, **dict.fromkeys(priced, 7))
     for tier in entry.tiers:
         for more in (0, 1):
-            yield Buckets(**{**dict.fromkeys(priced, 7), "input": 0}, calls={}) + Buckets(
-                input=tier.above_input_tokens + more - 7 * _inputs(priced)
-            )
-    yield Buckets(input=1, calls={kind: 3 for kind in entry.per_call})
-
-
-def _inputs(priced: list[str]) -> int:
-    return len({"cache_read", "cache_write_5m", "cache_write_1h", "audio_input"}.intersection(priced))
+            yield few + Buckets(input=tier.above_input_tokens + more - few.input_total)
+    yield Buckets(input=1, calls=dict.fromkeys(entry.per_call, 3))
 
 
 def source_usd(entry: ModelPrice, model_id: str, used: Buckets, at: datetime) -> Decimal:
@@ -144,9 +139,7 @@ def source_usd(entry: ModelPrice, model_id: str, used: Buckets, at: datetime) ->
         web_searches=used.calls.get("web_search", 0),
         storage_searches=used.calls.get("file_search", 0),
     )
-    return calc_price(
-        usage, model_id, provider_id=entry.provider, genai_request_timestamp=at
-    ).total_price
+    return calc_price(usage, model_id, provider_id=entry.provider, genai_request_timestamp=at).total_price
 
 
 @WITH_SOURCE

@@ -74,7 +74,7 @@ def test_every_kind_of_input_counts_towards_a_tier(bucket: str, price_of: PriceO
     price = price_of(
         standard=rates, tiers=[{"above_input_tokens": 1, "rates": dict.fromkeys(rates, 3_000_000)}]
     )
-    assert cost(price, Buckets(**{bucket: 2}), noon) == Costs(6, 2)
+    assert cost(price, Buckets(calls={}, **{bucket: 2}), noon) == Costs(6, 2)
 
 
 @pytest.mark.parametrize(

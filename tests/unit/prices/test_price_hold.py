@@ -16,6 +16,7 @@ from orchestrator.prices.entry import ModelPrice, Rates, Tier, Window
 from orchestrator.prices.errors import NoPrice, UnpricedError
 
 PriceOf = Callable[..., ModelPrice]
+START = datetime(2026, 1, 1, tzinfo=UTC)
 NO_TTL: frozenset[str] = frozenset()
 BOTH = frozenset({"5m", "1h"})
 CACHED = {
@@ -190,7 +191,7 @@ def prices(draw: st.DrawFn) -> ModelPrice:
     return ModelPrice(
         provider="p",
         ids=("m",),
-        valid_from=datetime(2026, 1, 1, tzinfo=UTC).date(),
+        valid_from=START.date(),
         standard=drawn(),
         tiers=tuple(Tier(above_input_tokens=start, rates=drawn()) for start in starts),
         windows=tuple(
@@ -200,19 +201,18 @@ def prices(draw: st.DrawFn) -> ModelPrice:
         per_call={"web_search": draw(st.integers(0, 10**8))},
         max_output_tokens=draw(st.none() | st.integers(0, 200_000)),
         source="fictional",
-        retrieved=datetime(2026, 1, 1, tzinfo=UTC).date(),
+        retrieved=START.date(),
     )
 
 
-moments = st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 31), timezones=st.just(UTC))
+moments = st.integers(0, 365 * 86_400).map(lambda seconds: START + timedelta(seconds=seconds))
 
 
 @given(
     price=prices(),
     at=moments,
     minutes=st.integers(0, 60),
-    parts=st.tuples(small, small, small, small, small),
-    output=st.tuples(small, small),
+    tokens=st.fixed_dictionaries(dict.fromkeys(Rates.model_fields, small)),
     searches=st.integers(0, 8),
     slack=small,
 )
@@ -220,18 +220,17 @@ def test_a_hold_covers_whatever_the_call_then_costs(
     price: ModelPrice,
     at: datetime,
     minutes: int,
-    parts: tuple[int, ...],
-    output: tuple[int, int],
+    tokens: dict[str, int],
     searches: int,
     slack: int,
 ) -> None:
     """Any split over the buckets, any smaller use, any minute of the hour: the list price is covered."""
-    used = Buckets(*parts[:4], output[0], parts[4], output[1], {"web_search": searches})
+    used = Buckets(calls={"web_search": searches}, **tokens)
     found = hold(
         price,
         input_tokens=used.input_total + slack,
         cache_ttls=BOTH,
-        output_tokens=sum(output),
+        output_tokens=used.output + used.audio_output,
         calls={"web_search": searches},
         at=at,
         audio=True,

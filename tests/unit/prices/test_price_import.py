@@ -21,7 +21,6 @@ from genai_prices.types import (
     ConditionalPrice,
     ModelInfo,
     ModelPrice,
-    Provider,
     StartDateConstraint,
     Tier,
     TieredPrices,
@@ -30,11 +29,9 @@ from genai_prices.types import (
 
 from orchestrator.errors import UsageError
 from orchestrator.prices import importer
-from orchestrator.prices.compare import differences
 from orchestrator.prices.corrections import DISCOUNTED_UNTIMED, DROPPED, KNOWN_SINCE
 from orchestrator.prices.errors import PriceError
-from orchestrator.prices.importer import Imported, Skipped, import_sheet, reimported
-from orchestrator.prices.sheet import PriceSheet
+from orchestrator.prices.importer import Imported, Skipped, import_sheet
 
 DAY = date(2026, 11, 30)
 PLAIN = {"input_mtok": Decimal("3"), "output_mtok": Decimal("15")}
@@ -50,20 +47,6 @@ def model(model_id: str = "m", match: Any = None, prices: Any = None) -> ModelIn
     """One model of the source."""
     found = price() if prices is None else prices
     return ModelInfo(id=model_id, match=match or ClauseEquals(equals=model_id), prices=found)
-
-
-@pytest.fixture
-def imports(monkeypatch: pytest.MonkeyPatch) -> Imports:
-    """Imports these models of a provider `p`, the only one of the source."""
-
-    def run(*models: ModelInfo, day: date = DAY, previous: PriceSheet | None = None) -> Imported:
-        provider = Provider(
-            id="p", name="P", api_pattern="", pricing_urls=["https://p.example"], models=list(models)
-        )
-        monkeypatch.setattr(importer, "_snapshot", lambda: [provider])
-        return import_sheet(day, providers=["p"], previous=previous)
-
-    return run
 
 
 @pytest.mark.parametrize(
@@ -297,47 +280,11 @@ def test_corrections_are_applied_and_named(imports: Imports, monkeypatch: pytest
     assert [(one.start, one.end, one.rates.input) for one in night.windows] == [("16:30", "00:30", 3 * 10**9)]
 
 
-def test_every_correction_is_still_needed() -> None:
-    """A table entry whose model the source has no more, or has mended, is to be removed."""
+def test_every_correction_names_a_model_of_the_source() -> None:
+    """A table entry whose model the source has no more is to be removed."""
     made = import_sheet(DAY, providers=None, previous=None).sheet
     for provider, name in {*DROPPED, *KNOWN_SINCE, *DISCOUNTED_UNTIMED}:
         assert any((one.provider, one.ids[0]) == (provider, name) for one in made.entries), name
-
-
-def with_changes(sheet: PriceSheet, **change: Any) -> PriceSheet:
-    """The sheet with its first entry changed."""
-    first, *others = sheet.entries
-    return PriceSheet.of(sheet.id, sheet.date, [first.model_copy(update=change), *others])
-
-
-def test_an_unchanged_entry_is_kept_with_its_review_and_first_day(imports: Imports) -> None:
-    """A later import of the same price changes nothing about it."""
-    reviewed = with_changes(imports(model()).sheet, reviewed=True, max_output_tokens=64)
-    later = imports(model(), day=date(2027, 2, 1), previous=reviewed).sheet
-    assert later.entries == reviewed.entries
-
-
-def test_a_changed_entry_is_unreviewed_and_keeps_what_the_source_has_not(imports: Imports) -> None:
-    """A new price holds from the day it was seen; the output limit and ids added by hand stay."""
-    reviewed = with_changes(
-        imports(model("m", ClauseStartsWith(starts_with="m"))).sheet,
-        reviewed=True,
-        max_output_tokens=64,
-        ids=("m", "m-20260101", "other"),
-    )
-    dearer = model("m", ClauseStartsWith(starts_with="m"), price(input_mtok=Decimal(4)))
-    (entry,) = imports(dearer, day=date(2027, 2, 1), previous=reviewed).sheet.entries
-    assert (entry.reviewed, entry.valid_from, entry.max_output_tokens) == (False, date(2027, 2, 1), 64)
-    # `other` was never priced by this model, so it is not taken over.
-    assert entry.ids == ("m", "m-20260101")
-
-
-def test_entries_of_unknown_providers_are_taken_over(imports: Imports, data_of: Callable[..., Any]) -> None:
-    """Fictional and hand-written providers stay as they are."""
-    previous = PriceSheet.from_data(data_of({"provider": "rehearsal", "reviewed": True}))
-    made = imports(model(), previous=previous).sheet
-    assert [entry.provider for entry in made.entries] == ["p", "rehearsal"]
-    assert made.entries[1] == previous.entries[0]
 
 
 def test_an_unknown_provider_is_refused(imports: Imports) -> None:
@@ -365,20 +312,3 @@ def test_an_import_never_opens_a_connection(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(socket, "socket", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
     assert import_sheet(DAY, providers=None, previous=None).sheet.entries
-
-
-def test_reimport_of_an_unchanged_sheet_is_equal(imports: Imports) -> None:
-    """What `check` compares with."""
-    sheet = imports(model(), model("n")).sheet
-    assert differences(sheet, reimported(sheet).sheet) == ()
-
-
-def test_differences_name_what_changed(imports: Imports) -> None:
-    """New, changed with both values, gone; a review or a retrieval date is no change of price."""
-    old = imports(model("kept"), model("dearer"), model("gone")).sheet
-    dearer = model("dearer", prices=price(input_mtok=Decimal(4)))
-    new = imports(model("kept"), dearer, model("new"), day=date(2026, 12, 1), previous=old).sheet
-    found = differences(old, with_changes(new, reviewed=True))
-    assert [(one.kind, one.model) for one in found] == [("changed", "dearer"), ("gone", "gone"), ("new", "new")]
-    assert "standard.input 3000000000 -> 4000000000" in found[0].detail
-    assert "valid_from 2026-11-30 -> 2026-12-01" in found[0].detail

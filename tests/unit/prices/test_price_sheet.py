@@ -84,7 +84,7 @@ def test_every_problem_is_listed(data_of: DataOf) -> None:
 
 def test_a_missing_and_a_huge_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a traceback nor a read without end."""
-    with pytest.raises(PriceError, match="price sheet none.json: cannot be read"):
+    with pytest.raises(PriceError, match=r"price sheet none\.json: cannot be read"):
         PriceSheet.load(tmp_path / "none.json")
     monkeypatch.setattr(sheet_module, "MAX_FILE_BYTES", 3)
     (tmp_path / "big.json").write_text("[   ]")

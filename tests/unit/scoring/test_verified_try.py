@@ -25,6 +25,7 @@ METERED: dict[str, Any] = {
     "cached_input_tokens": 400,
     "output_tokens": 200,
     "cost_nusd": 4_920_000,
+    "standard_cost_nusd": 4_900_000,
     "paid_tool_calls_nusd": 80_000,
 }
 
@@ -51,9 +52,9 @@ def test_unknown_is_none_and_never_zero() -> None:
 def test_both_costs() -> None:
     """S1-26, S1-27, S4-11: list price of the model calls; the same plus paid tools on the run date."""
     full = made(**METERED)
-    assert (full.list_cost_nusd, full.run_date_cost_nusd) == (4_920_000, 5_000_000)
+    assert (full.list_cost_nusd, full.run_date_cost_nusd) == (4_900_000, 5_000_000)
     assert made(**METERED | {"paid_tool_calls_nusd": None}).run_date_cost_nusd is None
-    free = made(**METERED | {"cost_nusd": 0, "paid_tool_calls_nusd": 0})
+    free = made(**METERED | {"cost_nusd": 0, "standard_cost_nusd": 0, "paid_tool_calls_nusd": 0})
     assert (free.list_cost_nusd, free.run_date_cost_nusd) == (0, 0)
 
 

@@ -15,7 +15,10 @@ _CUT: Final = ("max_tokens", "model_context_window_exceeded")
 
 
 class Anthropic:
-    """A `Conversation` at `/v1/messages`. The family needs a maximum: the relay adds one where none is given."""
+    """A `Conversation` at `/v1/messages`.
+
+    The family wants a maximum in every request; the relay puts one in where none is asked for.
+    """
 
     path: Final = "/v1/messages"
 
@@ -77,13 +80,12 @@ def _kind(block: object) -> str | None:
 
 def _goes_back(block: object, calls: list[dict[str, Any]]) -> bool:
     """Whether the API takes the block back: it makes blank texts, and refuses them."""
-    if not isinstance(block, dict):
-        return False
     kind = _kind(block)
     if kind == "tool_use":
         return any(block is call for call in calls)
-    text = block.get("text")
-    return kind != "text" or (isinstance(text, str) and bool(text.strip()))
+    if kind == "text":
+        return bool(joined([block]).strip())
+    return kind is not None
 
 
 def _returned(block: dict[str, Any]) -> dict[str, Any]:

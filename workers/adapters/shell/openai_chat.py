@@ -45,7 +45,11 @@ class OpenAiChat:
 
     def request(self) -> dict[str, Any]:
         """The body of the next call."""
-        body = {"model": self._opening.model, "messages": list(self._messages), "tools": _TOOLS}
+        body: dict[str, Any] = {
+            "model": self._opening.model,
+            "messages": list(self._messages),
+            "tools": _TOOLS,
+        }
         if self._opening.max_output_tokens is not None:
             body["max_completion_tokens"] = self._opening.max_output_tokens
         return body
@@ -73,7 +77,7 @@ class OpenAiChat:
         self._pending = Pending()
 
     def _keep(self, message: Mapping[str, Any], calls: list[dict[str, Any]]) -> None:
-        """The message goes back as it came (some providers want their reasoning), but for unreadable calls."""
+        """The message goes back as it came, reasoning included, but for calls that nothing can refer to."""
         sent = {name: value for name, value in message.items() if name != "tool_calls"}
         if calls or sent.get("content"):
             if calls:

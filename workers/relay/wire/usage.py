@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -13,7 +14,8 @@ from workers.relay.wire.sse import Event, SseParser
 from workers.relay.wire.tally import Tally
 from workers.relay.wire.usage_anthropic import AnthropicTally
 from workers.relay.wire.usage_google import GoogleTally
-from workers.relay.wire.usage_openai import ChatTally, EmbeddingsTally, ResponsesTally
+from workers.relay.wire.usage_openai import ChatTally, EmbeddingsTally
+from workers.relay.wire.usage_responses import ResponsesTally
 
 __all__ = ["Completeness", "JsonMeter", "Meter", "Reading", "SseMeter", "hidden", "meter_for"]
 
@@ -21,6 +23,7 @@ ANSWER_LIMIT_BYTES: Final = 64 << 20
 """A JSON answer beyond this is not kept, so its usage is unknown."""
 
 _DONE: Final = "[DONE]"
+_NO_CHOICES: Final = re.compile(r'"choices"\s*:\s*\[\s*\]')
 _SCANNER: Final = json.JSONDecoder()
 
 
@@ -167,7 +170,7 @@ def meter_for(
 
 def hidden(event: Event) -> bool:
     """Whether the event is a chat stream's usage chunk, which a client that did not ask must not see."""
-    if event.data is None or '"usage"' not in event.data:
+    if event.data is None or '"usage"' not in event.data or _NO_CHOICES.search(event.data) is None:
         return False
     item = _parsed(event.data)
     return isinstance(item, dict) and item.get("choices") == [] and item.get("usage") is not None

@@ -1,4 +1,4 @@
-"""Usage in OpenAI's formats: chat completions, Responses and embeddings, and everyone who copies them."""
+"""Usage in OpenAI's counts, and in its chat completions and embeddings, which many providers copy."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ _LIST_PRICE_TIERS: Final = frozenset({"default", "auto", "standard", "on_demand"
 
 
 @dataclass(frozen=True)
-class _Names:
+class Names:
+    """What a format calls its two sums; the details of each are named after it."""
+
     prompt: str
     completion: str
 
     @property
     def prompt_details(self) -> str:
+        """The field of the parts of the prompt."""
         return f"{self.prompt}_details"
 
     @property
     def completion_details(self) -> str:
+        """The field of the parts of the output."""
         return f"{self.completion}_details"
 
 
-_CHAT: Final = _Names("prompt_tokens", "completion_tokens")
-_RESPONSES: Final = _Names("input_tokens", "output_tokens")
+_CHAT: Final = Names("prompt_tokens", "completion_tokens")
 
 
 def _output(
@@ -52,10 +55,13 @@ def _output(
     raise NotBelievedError("total_mismatch")
 
 
-def _counted(
-    usage: Mapping[str, Any], names: _Names, provider: str, cache_ttls: frozenset[str]
+def read_counts(
+    usage: Mapping[str, Any], names: Names, provider: str, cache_ttls: frozenset[str]
 ) -> tuple[Buckets, list[str]]:
-    """Buckets and doubts. Cached, written and audio tokens are parts of the prompt, never added to it."""
+    """Buckets and doubts. Cached, written and audio tokens are parts of the prompt, never added to it.
+
+    Raises `NotBelievedError` for counts that contradict each other.
+    """
     prompt, completion = needed(usage, names.prompt), needed(usage, names.completion)
     read, made = section(usage, names.prompt_details), section(usage, names.completion_details)
     cached = count(read, "cached_tokens")
@@ -86,7 +92,9 @@ def _counted(
     return buckets, doubts
 
 
-class _OpenAITally(Tally):
+class OpenAITally(Tally):
+    """What the three formats of OpenAI share."""
+
     total_name: ClassVar[str | None] = "total_tokens"
 
     def __init__(self, provider: str, cache_ttls: frozenset[str]) -> None:
@@ -102,6 +110,7 @@ class _OpenAITally(Tally):
         self.tier = self.tier if tier is None else tier
 
     def doubts(self) -> tuple[str, ...]:
+        """A flag when the answer was not served at the list price."""
         return tier_doubts((self.tier,), _LIST_PRICE_TIERS)
 
 
@@ -123,7 +132,7 @@ def _plain_delta(data: str) -> bool:
     return _always_null(data, *_USAGE) and _always_null(data, *_FINISH) and _always_null(data, *_ERROR)
 
 
-class ChatTally(_OpenAITally):
+class ChatTally(OpenAITally):
     """Chat completions: usage in the answer, in a last chunk without choices, or in any other chunk."""
 
     def __init__(self, provider: str, cache_ttls: frozenset[str]) -> None:
@@ -180,11 +189,11 @@ class ChatTally(_OpenAITally):
         return not self._stale and (self.final or (clean and self.ended))
 
     def counted(self) -> Counted:
-        buckets, doubts = _counted(self.usage or {}, _CHAT, self.provider, self.cache_ttls)
+        buckets, doubts = read_counts(self.usage or {}, _CHAT, self.provider, self.cache_ttls)
         return Counted(buckets, (*doubts, *self.doubts()))
 
 
-class EmbeddingsTally(_OpenAITally):
+class EmbeddingsTally(OpenAITally):
     """Embeddings: a prompt and nothing else."""
 
     def skim(self, event: Event) -> bool:
@@ -205,75 +214,3 @@ class EmbeddingsTally(_OpenAITally):
         if (total is not None and total != prompt) or count(usage, "completion_tokens"):
             raise NotBelievedError("total_mismatch")
         return Counted(Buckets(input=prompt), self.doubts())
-
-
-_TERMINAL: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
-_READ: Final = frozenset({*_TERMINAL, "response.created", "response.output_item.done", "error"})
-_PROVIDER_ITEMS: Final[Mapping[str, str]] = {
-    "web_search_call": "web_search",
-    "file_search_call": "file_search",
-    "code_interpreter_call": "code_interpreter",
-    "image_generation_call": "image_generation",
-    "mcp_call": "mcp",
-}
-
-
-class ResponsesTally(_OpenAITally):
-    """Responses: usage inside the response object of the terminal event, whichever of the three it is."""
-
-    def __init__(self, provider: str, cache_ttls: frozenset[str]) -> None:
-        super().__init__(provider, cache_ttls)
-        self._calls: dict[Any, str] = {}
-
-    def skim(self, event: Event) -> bool:
-        if event.data is None:
-            return True
-        if event.name is None or event.name in _READ or '"usage"' in event.data:
-            return False
-        self.content = True
-        return True
-
-    def take(self, item: dict[str, Any], name: str | None) -> None:
-        kind = item.get("type") if isinstance(item.get("type"), str) else name
-        response = item.get("response")
-        if isinstance(response, dict):
-            self._take_response(response, ended=kind in _TERMINAL)
-        if "error" in (name, kind) or item.get("error") is not None:
-            self.note_error()
-        self._note_call(item.get("item"))
-        self.content = self.content or (kind or "").endswith(".delta")
-
-    def take_whole(self, item: dict[str, Any]) -> None:
-        self._take_response(item, ended=True)
-
-    def _take_response(self, response: dict[str, Any], *, ended: bool) -> None:
-        self.note_head(response)
-        report, output = response.get("usage"), response.get("output")
-        if isinstance(report, dict) and report:
-            self.add_usage(report)
-            self.final = ended
-        for item in output if isinstance(output, list) else ():
-            self.content = True
-            self._note_call(item)
-        if ended:
-            self.ended = True
-            details = response.get("incomplete_details")
-            reason = name_of(details.get("reason")) if isinstance(details, dict) else None
-            self.finish = reason or name_of(response.get("status"))
-        if response.get("error") is not None or response.get("status") == "failed":
-            self.note_error()
-
-    def _note_call(self, item: Any) -> None:
-        """Counts a provider-run call once, although it stands in its own event and in the terminal one."""
-        kind = item.get("type") if isinstance(item, dict) else None
-        if isinstance(kind, str) and kind in _PROVIDER_ITEMS:
-            key = name_of(item.get("id")) or len(self._calls)
-            self._calls[key] = _PROVIDER_ITEMS[kind]
-
-    def counted(self) -> Counted:
-        buckets, doubts = _counted(self.usage or {}, _RESPONSES, self.provider, self.cache_ttls)
-        kinds = list(self._calls.values())
-        # The fee of such a call depends on what it did, which no usage field tells.
-        doubts += [f"tool:{kind}" for kind in sorted(set(kinds))]
-        calls = {kind: kinds.count(kind) for kind in sorted(set(kinds))}
-        return Counted(buckets + Buckets(calls=calls), (*doubts, *self.doubts()))

@@ -1,0 +1,37 @@
+"""USD on the command line, exact: decimal text in, whole nano-USD out."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import click
+
+from orchestrator.canonical import MAX_INTEGER
+
+NUSD_PER_USD: Final = 1_000_000_000
+
+
+class Usd(click.ParamType[int]):
+    """An amount in USD with at most nine decimals; 0 is an amount."""
+
+    name = "USD"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Nano-USD; a usage error for anything else than a plain, non-negative decimal."""
+        if isinstance(value, int):
+            return value
+        try:
+            nusd = Decimal(str(value)) * NUSD_PER_USD
+        except InvalidOperation:
+            self.fail(f"{value!r} is no amount of USD", param, ctx)
+        if not nusd.is_finite() or nusd < 0 or nusd != int(nusd) or nusd > MAX_INTEGER:
+            self.fail(f"{value!r} is no amount of USD with at most nine decimals", param, ctx)
+        return int(nusd)
+
+
+def usd_text(nusd: int) -> str:
+    """Nano-USD as USD with as many decimals as it needs, at least two: 1500000000 is `1.50`."""
+    whole, rest = divmod(nusd, NUSD_PER_USD)
+    decimals = f"{rest:09d}".rstrip("0").ljust(2, "0")
+    return f"{whole}.{decimals}"

@@ -1,0 +1,208 @@
+"""What a screening's agent may call and spend: models with their providers, prices, caps, or a rehearsal."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from orchestrator.agents.registry import RegisteredAgent
+from orchestrator.agents.revision import ModelRole
+from orchestrator.attempts import PinnedModel, RelayTerms
+from orchestrator.errors import HostError, UsageError
+from orchestrator.evidence.transcript import ledger_of, read_whole
+from orchestrator.home import Home
+from orchestrator.planning.conditions import ScreeningConditions
+from orchestrator.prices.errors import UnpricedError
+from orchestrator.prices.sheet import PriceSheet
+from orchestrator.providers import FILE_NAME, REHEARSAL, FamilyName, load_accounts, require_key
+from orchestrator.screenings.images import open_store
+from sandbox_images.base import BASE_IMAGE, ensure_base
+
+SCRIPT_GROUP: Final = "assize.rehearsal"
+DEFAULT_TRY_CAP_NUSD: Final = 1_000_000_000
+DEFAULT_STEP_LIMIT: Final = 100
+_REHEARSED: Final[dict[str, FamilyName]] = {
+    "rehearsal-anthropic": "anthropic-messages",
+    "rehearsal-google": "google-generate-content",
+}
+_WIRES: Final[tuple[FamilyName, ...]] = ("openai-chat", "anthropic-messages", "google-generate-content")
+
+
+@dataclass(frozen=True)
+class Metering:
+    """The terms of one agent's model calls in one screening; `wire` is the format a bare model is asked in."""
+
+    terms: RelayTerms
+    wire: FamilyName
+
+
+def find_script(value: str) -> Path:
+    """The rehearsal script that a bundled name or a path means; refused by its owner if it is wrong."""
+    found = [point for point in entry_points(group=SCRIPT_GROUP) if point.name == "script"]
+    if not found:
+        raise HostError("no scripted provider is installed", hint="install Assize with its workers")
+    load: Callable[[str], Path] = found[0].load()
+    return load(value)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def keep_sheet(home: Home, sheet: PriceSheet) -> Path:
+    """Store a price sheet under its digest, so that a resumed screening has the one it began with."""
+    path = home.root / "prices" / f"{sheet.digest}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".new")
+        temporary.write_text(sheet.text(), "utf-8")
+        temporary.replace(path)
+    return path
+
+
+def keep_script(home: Home, path: Path) -> tuple[Path, str]:
+    """Store a rehearsal script under its digest; returns file and digest."""
+    data = path.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    kept = home.root / "rehearsals" / f"{digest}.toml"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        temporary = kept.with_suffix(".new")
+        temporary.write_bytes(data)
+        temporary.replace(kept)
+    return kept, digest
+
+
+def role_of(text: str, sheet: PriceSheet) -> ModelRole:
+    """`PROVIDER/MODEL` or `MODEL` as the main model; a prefix counts as provider if the sheet knows one so."""
+    prefix, slash, rest = text.partition("/")
+    known = {entry.provider for entry in sheet.entries}
+    provider, model = (prefix, rest) if slash and prefix in known else (None, text)
+    try:
+        return ModelRole(role="main", id=model, provider=provider)
+    except ValidationError:
+        raise UsageError(f"{text!r} is no model name", hint="write PROVIDER/MODEL or MODEL") from None
+
+
+def with_model(agent: RegisteredAgent, model: ModelRole | None) -> RegisteredAgent:
+    """The agent as it is screened: one that works with any model gets `model` and a digest of its own."""
+    if agent.revision.any_model:
+        if model is None:
+            raise UsageError(
+                f"agent {agent.revision.label} needs a model", hint="name one: --model PROVIDER/MODEL"
+            )
+        revision = agent.revision.with_model(model)
+        return replace(agent, revision=revision, digest=revision.digest)
+    return agent
+
+
+def pinned(role: ModelRole, sheet: PriceSheet, on: date) -> PinnedModel:
+    """The model with its provider; `UsageError` when it has no price on the day, or is sold by several."""
+    provider = role.provider
+    if provider is None:
+        sold_by = sheet.providers_of(role.id, on)
+        if len(sold_by) != 1:
+            what = f"is sold by {', '.join(sold_by)}" if sold_by else "has no price in the sheet"
+            raise UsageError(
+                f"model {role.id} {what} on {on}",
+                hint="write PROVIDER/MODEL; `assize prices show` lists the priced models",
+            )
+        provider = sold_by[0]
+    try:
+        sheet.entry(provider, role.id, on)
+    except UnpricedError as error:
+        raise UsageError(error.message, hint="`assize prices show` lists the priced models") from None
+    return PinnedModel(role.role, role.id, provider)
+
+
+def wire_of(model: PinnedModel, families: Sequence[FamilyName]) -> FamilyName:
+    """In which format a bare model is asked; `UsageError` if its provider speaks none that can carry tools."""
+    if model.provider == REHEARSAL:
+        return _REHEARSED.get(model.model, "openai-chat")
+    for wire in _WIRES:
+        if wire in families:
+            return wire
+    raise UsageError(f"provider {model.provider} speaks no format in which the shell agent can ask")
+
+
+def conditions_for(agent: RegisteredAgent, conditions: ScreeningConditions) -> ScreeningConditions:
+    """The conditions as they hold for this agent: one that calls no model has no way out and no money."""
+    if agent.revision.models:
+        return conditions
+    return conditions.model_copy(
+        update={
+            "network": "none",
+            "step_limit": None,
+            "cost_cap_nusd": None,
+            "try_cap_nusd": 0,
+            "provider_tools": (),
+            "prices_digest": None,
+            "rehearsal_digest": None,
+        }
+    )
+
+
+def metering_for(
+    home: Home, agent: RegisteredAgent, conditions: ScreeningConditions, say: Callable[[str], None]
+) -> Metering | None:
+    """The relay's terms for an agent's screening; None for an agent that calls no model.
+
+    Raises `UsageError` for a model without a price and a provider without a key, before anything is planned.
+    """
+    revision = agent.revision
+    if not revision.models:
+        return None
+    if conditions.prices_digest is None:
+        raise UsageError(f"agent {revision.label} calls models, but the conditions name no price sheet")
+    sheet_path = home.root / "prices" / f"{conditions.prices_digest}.json"
+    sheet, today = PriceSheet.load(sheet_path), datetime.now(UTC).date()
+    models = tuple(pinned(role, sheet, today) for role in revision.models)
+    accounts_path = home.root / FILE_NAME
+    accounts = load_accounts(accounts_path)
+    script = None
+    if conditions.rehearsal_digest is not None:
+        script = home.root / "rehearsals" / f"{conditions.rehearsal_digest}.toml"
+    else:
+        for model in models:
+            require_key(accounts, model.provider)
+    known = accounts.get(models[0].provider)
+    terms = RelayTerms(
+        models=models,
+        cap_nusd=conditions.try_cap_nusd,
+        step_limit=conditions.step_limit,
+        provider_tools=conditions.provider_tools,
+        price_sheet=sheet_path,
+        prices_digest=conditions.prices_digest,
+        accounts=accounts_path,
+        rehearsal=script,
+        state_root=home.root / "relay",
+        forwarder_image=_forwarder_image(home, say),
+    )
+    return Metering(terms, wire_of(models[0], known.families if known else _WIRES))
+
+
+def _forwarder_image(home: Home, say: Callable[[str], None]) -> str:
+    store = open_store(home, say)
+    try:
+        return ensure_base(store, BASE_IMAGE).id
+    finally:
+        store.client.close()
+
+
+def metered_nusd(home: Home, attempt_id: str) -> int | None:
+    """What an attempt without a report cost so far, from the transcripts it left; None without any.
+
+    Settled calls and the hold of every call that was never settled; a transcript that was damaged counts
+    as far as it is whole.
+    """
+    folder = home.root / "relay" / attempt_id
+    found = sorted(folder.glob("*/transcript.jsonl"))
+    return sum(ledger_of(read_whole(path.read_bytes())).spent_nusd for path in found) if found else None

@@ -1,0 +1,128 @@
+"""Runs the reference agent `shell`: the model's commands in the sandbox, under the attempt's caps."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.attempts import AttemptOrder
+from orchestrator.observations import Clock
+from workers.adapters.launch import contract_environment
+from workers.adapters.shell.agent import CommandResult, ShellEnd, ShellTask, Why, drive
+from workers.attempt.relayed import Relayed
+from workers.capture.growth import disk_watch
+from workers.relay.wire.family import Family
+from workers.sandbox.container import Container
+from workers.sandbox.execute import Command, StreamEnd, run_command
+from workers.sandbox.station import Station
+from workers.sandbox.tars import Owner
+
+
+@dataclass
+class Driven:
+    """What came of it; `facts` are observations, `end` is None when a cap of ours ended it in a command."""
+
+    end: ShellEnd | None = None
+    cancelled: bool = False
+    relay_ended: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class _EndedError(Exception):
+    """A clock or cap of ours fired while a command ran."""
+
+
+class _Shell:
+    """Runs the model's command lines one after the other and keeps the attempt's clocks over all of them."""
+
+    def __init__(
+        self,
+        station: Station,
+        order: AttemptOrder,
+        container: Container,
+        relayed: Relayed,
+        owner: Owner,
+        workdir: str,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._station, self._order, self._container = station, order, container
+        self._relayed, self._workdir, self._cancelled = relayed, workdir, cancelled
+        self._user = f"{owner.uid}:{owner.gid}"
+        self.deadline = time.monotonic() + order.caps.agent_wall_ms / 1000
+        wall_s = order.caps.agent_wall_ms // 1000
+        # The model's commands need no way to the relay: it is the worker that calls the model.
+        contract = contract_environment(order, owner, workdir, wall_s)
+        self._environment = {
+            name: value for name, value in contract.items() if not name.endswith(("_KEY", "_TOKEN"))
+        }
+        self._disk = disk_watch(station, container)
+        self.seen_bytes = 0
+        self.end: StreamEnd | None = None
+
+    def stop(self) -> bool:
+        """Whether something outside of the conversation ends it."""
+        return self._cancelled() or self._relayed.over()
+
+    def run(self, text: str, limit_s: float) -> CommandResult:
+        """One command line in a fresh shell; raises `_EndedError` when the whole try is over."""
+        limit = time.monotonic() + limit_s
+        result = run_command(
+            self._station.engine,
+            self._container.id,
+            Command(("sh", "-c", text), self._user, self._environment, self._workdir),
+            deadline=min(limit, self.deadline),
+            cap_bytes=max(1, self._order.caps.output_bytes - self.seen_bytes),
+            still_running=self._container.is_running,
+            cancelled=self._cancelled,
+            disk_full=self._disk.over,
+            relay_ends=self._relayed.over,
+        )
+        self.seen_bytes += result.seen_bytes
+        timed_out = result.end is StreamEnd.DEADLINE
+        if timed_out and time.monotonic() < self.deadline:
+            return CommandResult(bytes(result.stdout + result.stderr), None, True)
+        if result.end is not StreamEnd.EOF:
+            self.end = result.end
+            raise _EndedError
+        return CommandResult(bytes(result.stdout + result.stderr), result.exit_code, False)
+
+
+def drive_shell(
+    station: Station,
+    order: AttemptOrder,
+    container: Container,
+    relayed: Relayed,
+    owner: Owner,
+    workdir: str,
+    cancelled: Callable[[], bool],
+) -> Driven:
+    """Let the order's model work on its task; raises `EngineCallError` as any command does."""
+    shell = _Shell(station, order, container, relayed, owner, workdir, cancelled)
+    assert order.relay is not None
+    task = ShellTask(
+        instruction=order.instruction,
+        model=order.relay.models[0].model,
+        family=Family(order.agent["wire"]),
+        socket=relayed.lane.socket,
+        token=relayed.lane.token,
+        deadline=shell.deadline,
+        max_output_tokens=None,
+        workdir=workdir,
+    )
+    driven = Driven()
+    with contextlib.suppress(_EndedError):
+        driven.end = drive(task, shell.run, shell.stop)
+    driven.facts["agent_output_bytes"] = shell.seen_bytes
+    late = shell.end is StreamEnd.DEADLINE or (driven.end is not None and driven.end.why is Why.DEADLINE)
+    if late:
+        driven.facts.update(agent_clock=Clock.WALL, agent_clock_value=order.caps.agent_wall_ms)
+    elif shell.end is StreamEnd.OUTPUT_CAP:
+        driven.facts.update(agent_clock=Clock.OUTPUT, agent_clock_value=order.caps.output_bytes)
+    elif shell.end is StreamEnd.DISK_CAP:
+        driven.facts["artifact_overflow"] = True
+    driven.cancelled = cancelled()
+    driven.relay_ended = not driven.cancelled and relayed.over()
+    return driven

@@ -1,0 +1,1 @@
+"""What an agent said and did, derived from the relay's transcript: tool calls, and an ATIF trajectory."""
