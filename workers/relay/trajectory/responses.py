@@ -86,16 +86,22 @@ def _call(item: Mapping[str, Any]) -> ToolCall | None:
     kind = string(item.get("type"))
     if not kind.endswith("_call"):
         return None
-    name = string(item.get("name")) or kind.removesuffix("_call")
+    name = _named(string(item.get("namespace")), string(item.get("name")) or kind.removesuffix("_call"))
     return ToolCall(_ident(item), name, argument_text(either(item, *_ARGUMENTS)))
 
 
-def _tools(given: Any) -> Iterator[ToolDefinition]:
+def _named(namespace: str, name: str) -> str:
+    """A tool's name with the namespace it was offered in, for two of them may share a name."""
+    return f"{namespace}.{name}" if namespace else name
+
+
+def _tools(given: Any, namespace: str = "") -> Iterator[ToolDefinition]:
     for tool in objects(given):
-        if tool.get("type") == "namespace":
-            yield from _tools(tool.get("tools"))
+        own = string(tool.get("name")) or string(tool.get("type"))
+        if tool.get("type") == "namespace" and not namespace:  # they do not nest
+            yield from _tools(tool.get("tools"), own)
         else:
-            name = string(tool.get("name")) or string(tool.get("type"))
+            name = _named(namespace, own)
             yield ToolDefinition(name, string(tool.get("description")), mapping(tool.get("parameters")))
 
 

@@ -244,16 +244,18 @@ def test_older_and_rarer_forms_of_chat() -> None:
 
 
 def test_responses_calls_of_every_kind_have_a_name() -> None:
-    """A custom tool has free text, a local shell its action, a tool of the provider its kind as name."""
+    """A custom tool has free text, a local shell its action, one of the provider its kind as name."""
     output = [
         {"type": "custom_tool_call", "call_id": "1", "name": "apply_patch", "input": "*** a"},
         {"type": "local_shell_call", "call_id": "2", "action": {"command": ["ls"]}},
         {"type": "web_search_call", "id": "3", "status": "completed"},
+        {"type": "function_call", "call_id": "4", "namespace": "n", "name": "f", "arguments": "{}"},
     ]
     assert read_answer(RESPONSES, plain({"output": output})).tool_calls == (
         ToolCall("1", "apply_patch", "*** a"),
         ToolCall("2", "local_shell", '{"command":["ls"]}'),
         ToolCall("3", "web_search", ""),
+        ToolCall("4", "n.f", "{}"),
     )
 
 
