@@ -29,6 +29,7 @@ from orchestrator.screenings.opening import Sponsors
 from orchestrator.screenings.relaying import (
     DEFAULT_STEP_LIMIT,
     DEFAULT_TRY_CAP_NUSD,
+    file_digest,
     find_script,
     keep_script,
     keep_sheet,
@@ -96,22 +97,23 @@ def command(context: click.Context, /, **options: Any) -> None:
 
     \b
     Examples:
-      assize screen coding-core --agent oracle --agent nop
-      assize screen ./my-tasks --agent ./my-agent.toml --task fix-login --tries 1
       assize screen coding-core --agent shell --model openai/gpt-5-mini --try-cap 0.50
-      assize screen coding-core --agent shell --model rehearsal-openai --rehearse coding-core
+      assize screen ./my-tasks --agent oracle --agent ./my-agent.toml --task fix-login --tries 1
     """
     home = home_of(context)
     pack = catalog.resolve(home, options["pack"]).load()
     sheet = PriceSheet.load(options["prices_file"]) if options["prices_file"] else PriceSheet.bundled()
     model = role_of(options["model"], sheet) if options["model"] else None
     revisions = [with_model(registry.resolve(home, name), model) for name in dict.fromkeys(options["agents"])]
-    conditions = _conditions(home, pack, sheet, options)
+    conditions = _conditions(pack, sheet, options)
     if options["dry_run"]:
         labels = [one.revision.label for one in revisions]
         context.exit(_show_plan(pack, labels, conditions, as_json=options["as_json"]))
     sponsors = Sponsors(options["requested_by"], options["funded_by"], options["operated_by"])
     installation = Installation.open(home)
+    keep_sheet(home, sheet)
+    if options["rehearse"]:
+        keep_script(home, find_script(options["rehearse"]))
     try:
         launches = launch(
             installation, pack, revisions, conditions, sponsors, again=options["again"], say=_say_step
@@ -127,10 +129,9 @@ def _say_step(line: str) -> None:
     say(f"  {line}")
 
 
-def _conditions(home: Home, pack: Pack, sheet: PriceSheet, options: dict[str, Any]) -> ScreeningConditions:
+def _conditions(pack: Pack, sheet: PriceSheet, options: dict[str, Any]) -> ScreeningConditions:
     wall_s, try_cap = options["agent_wall_s"], options["try_cap"]
-    keep_sheet(home, sheet)
-    rehearsal = keep_script(home, find_script(options["rehearse"]))[1] if options["rehearse"] else None
+    rehearsal = file_digest(find_script(options["rehearse"])) if options["rehearse"] else None
     try:
         return ScreeningConditions(
             tries=options["tries"] or pack.manifest.tries_per_task,

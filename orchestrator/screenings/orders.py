@@ -122,12 +122,7 @@ class Bench:
             grader_proven=self.proven(task, self.installation.ledger),
             runtime=self.conditions.runtime,
             evidence_root=self.installation.home.evidence,
-            labels={
-                "assize.home": self.installation.label,
-                "assize.screening": screening_id,
-                "assize.owner": f"owner/{owner_id}",
-                "assize.attempt": live_label,
-            },
+            labels=self._labels(screening_id, owner_id, live_label),
             gradings=gradings,
             relay=self.metering.terms if self.metering else None,
         )
@@ -136,6 +131,14 @@ class Bench:
         """The revision as plain data, with the wire format in which a bare model is asked."""
         data = _plain(self.agent.revision.model_dump(mode="json"))
         return data if self.metering is None else {**data, "wire": self.metering.wire}
+
+    def _labels(self, screening_id: str, owner_id: str, live_label: str) -> dict[str, str]:
+        return {
+            "assize.home": self.installation.label,
+            "assize.screening": screening_id,
+            "assize.owner": f"owner/{owner_id}",
+            "assize.attempt": live_label,
+        }
 
     def agent_user(self, task: PackTask) -> str | None:
         """The screening's own choice, else the task's, else the pack's, else the image's user."""

@@ -37,7 +37,7 @@ _WIRES: Final[tuple[FamilyName, ...]] = ("openai-chat", "anthropic-messages", "g
 
 @dataclass(frozen=True)
 class Metering:
-    """The terms of one agent's model calls in one screening; `wire` is the format a bare model is asked in."""
+    """The terms of one agent's model calls in a screening; `wire` is the format a bare model is asked in."""
 
     terms: RelayTerms
     wire: FamilyName
@@ -82,7 +82,7 @@ def keep_script(home: Home, path: Path) -> tuple[Path, str]:
 
 
 def role_of(text: str, sheet: PriceSheet) -> ModelRole:
-    """`PROVIDER/MODEL` or `MODEL` as the main model; a prefix counts as provider if the sheet knows one so."""
+    """`PROVIDER/MODEL` or `MODEL` as the main model; a prefix that the sheet knows is a provider."""
     prefix, slash, rest = text.partition("/")
     known = {entry.provider for entry in sheet.entries}
     provider, model = (prefix, rest) if slash and prefix in known else (None, text)
@@ -124,7 +124,7 @@ def pinned(role: ModelRole, sheet: PriceSheet, on: date) -> PinnedModel:
 
 
 def wire_of(model: PinnedModel, families: Sequence[FamilyName]) -> FamilyName:
-    """In which format a bare model is asked; `UsageError` if its provider speaks none that can carry tools."""
+    """In which format a bare model is asked; `UsageError` if its provider speaks none with tools."""
     if model.provider == REHEARSAL:
         return _REHEARSED.get(model.model, "openai-chat")
     for wire in _WIRES:

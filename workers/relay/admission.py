@@ -57,10 +57,24 @@ class Terms:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A request with everything that was looked up for it. `at` fixes the prices of the call."""
+
+    route: Route
+    raw: bytes
+    body: dict[str, Any]
+    facts: RequestFacts
+    pin: Pin
+    provider: Provider
+    price: ModelPrice
+    at: datetime
+
+
+@dataclass(frozen=True)
 class Admission:
     """A call that may start. `sent` are the bytes for the provider, the client's own if `changed` is false.
 
-    `held` is None for a free call. `at` fixes the prices of the call.
+    `held` is None for a free call. `injected` names the limits that the client did not give.
     """
 
     route: Route
@@ -70,12 +84,12 @@ class Admission:
     facts: RequestFacts
     body: Mapping[str, Any]
     sent: bytes
-    changed: bool
-    hides_usage: bool
-    held: Hold | None
-    input_bound: int
-    output_limit: int | None
     at: datetime
+    changed: bool = False
+    hides_usage: bool = False
+    held: Hold | None = None
+    input_bound: int = 0
+    output_limit: int | None = None
     injected: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -91,15 +105,15 @@ def examine(
         facts = inspect(route.family, body)
     except BadRequestError as error:
         raise RefusedError(error.code, error.message) from None
-    pin, provider, price = _served(route, body, facts, terms, at)
-    _check_policy(facts, terms.order, betas)
+    asked = Asked(route, raw, body, facts, *_served(route, body, facts, terms, at), at)
+    _check_policy(route.family, facts, terms.order, betas)
     if route.purpose is Purpose.COUNT:
-        return Admission(route, pin, provider, price, facts, body, raw, False, False, None, 0, None, at)
+        return Admission(route, asked.pin, asked.provider, asked.price, facts, body, raw, at)
     if budget.steps_left() == 0:
         limit = terms.order.step_limit
         raise RefusedError(Refusal.STEP_LIMIT, f"the step limit of this try ({limit} model calls) is reached")
     try:
-        return _priced(route, raw, body, facts, pin, provider, price, terms, budget, at)
+        return _held(asked, terms.history, budget)
     except UnpricedError as error:
         raise RefusedError(Refusal.UNPRICED_MODEL, error.message) from None
 
@@ -131,9 +145,11 @@ def _served(
         raise RefusedError(Refusal.UNPRICED_MODEL, error.message) from None
 
 
-def _check_policy(facts: RequestFacts, order: LaneOrder, betas: Iterable[str]) -> None:
+def _check_policy(family: Family, facts: RequestFacts, order: LaneOrder, betas: Iterable[str]) -> None:
     policy = order.policy
-    denied = [tool.kind for tool in facts.provider_tools if tool.kind not in policy.provider_tools]
+    # Chat answers do not tell how often a provider-run tool was used, so its fee could not be known.
+    allowed = frozenset[str]() if family is Family.OPENAI_CHAT else policy.provider_tools
+    denied = [tool.kind for tool in facts.provider_tools if tool.kind not in allowed]
     if denied:
         raise RefusedError(
             Refusal.PROVIDER_TOOL_DENIED,
@@ -156,96 +172,81 @@ def _check_policy(facts: RequestFacts, order: LaneOrder, betas: Iterable[str]) -
         raise RefusedError(Refusal.BETA_DENIED, f"the conditions exclude the beta {', '.join(refused)}")
 
 
-def _priced(
-    route: Route,
-    raw: bytes,
-    body: dict[str, Any],
-    facts: RequestFacts,
-    pin: Pin,
-    provider: Provider,
-    price: ModelPrice,
-    terms: Terms,
-    budget: Budget,
-    at: datetime,
-) -> Admission:
+@dataclass(frozen=True)
+class _Bounds:
+    """What a call can use at most, but for its output; `uses` are calls of provider-run tools by kind."""
+
+    input_tokens: int
+    cache_ttls: frozenset[str]
+    calls: Mapping[str, int]
+    at: datetime
+    audio: bool
+
+
+def _bounds(asked: Asked, history: History) -> _Bounds:
+    facts, family = asked.facts, asked.route.family
     uses = {tool.kind: TOOL_USES if tool.max_uses is None else tool.max_uses for tool in facts.provider_tools}
-    bound = terms.history.bound(route.family, pin.model, body, facts, len(raw))
-    bound += OVERHEAD_TOKENS + facts.media_parts * MEDIA_TOKENS + sum(uses.values()) * TOOL_INPUT_TOKENS
-    ttls = facts.cache_ttls | (_AUTOMATIC_WRITES if route.family in OPENAI_FAMILIES else frozenset())
-    audio = price.standard.audio_input is not None and any(sign in raw for sign in _AUDIO_SIGNS)
+    tokens = history.bound(family, asked.pin.model, asked.body, facts, len(asked.raw))
+    tokens += OVERHEAD_TOKENS + facts.media_parts * MEDIA_TOKENS + sum(uses.values()) * TOOL_INPUT_TOKENS
+    automatic = _AUTOMATIC_WRITES if family in OPENAI_FAMILIES else frozenset[str]()
+    audio = asked.price.standard.audio_input is not None and any(sign in asked.raw for sign in _AUDIO_SIGNS)
+    return _Bounds(tokens, facts.cache_ttls | automatic, uses, asked.at, audio)
+
+
+def _held(asked: Asked, history: History, budget: Budget) -> Admission:
+    """Price the worst case of the call; raises `cap_reached` when it does not fit."""
+    bounds, facts, price = _bounds(asked, history), asked.facts, asked.price
     limit, injected = facts.output_limit, False
-    if route.family is Family.OPENAI_EMBEDDINGS:
+    if asked.route.family is Family.OPENAI_EMBEDDINGS:
         limit = 0
     elif limit is None:
-        limit, injected = _affordable(price, facts, uses, bound, budget, at, ttls, audio), True
+        limit, injected = _affordable(asked, bounds, budget), True
     worst = limit
-    if pin.provider in REASONING_OUTSIDE and limit:
+    if asked.pin.provider in REASONING_OUTSIDE and limit:
         worst = max(limit, price.max_output_tokens or 0)
-    held = hold(
-        price,
-        input_tokens=bound,
-        cache_ttls=ttls,
-        output_tokens=worst * facts.choices,
-        calls=uses,
-        at=at,
-        audio=audio,
-    )
+    held = hold(price, output_tokens=worst * facts.choices, **vars(bounds))
     if not budget.fits(held.nusd):
         raise RefusedError(Refusal.CAP_REACHED, _no_room(budget, held.nusd))
     new = rewritten(
-        route.family,
-        body,
+        asked.route.family,
+        asked.body,
         facts,
         output_limit=limit if injected else None,
-        max_uses=uses,
-        chat_limit_field=provider.chat_limit_field,
+        max_uses=bounds.calls,
+        chat_limit_field=asked.provider.chat_limit_field,
     )
-    sent = raw if new is None else json.dumps(new, ensure_ascii=False, separators=(",", ":")).encode()
     return Admission(
-        route,
-        pin,
-        provider,
-        price,
-        facts,
-        body,
-        sent,
-        new is not None,
-        hides_usage_chunk(route.family, body, facts),
-        held,
-        bound,
-        limit,
-        at,
-        {"output": limit} if injected else {},
+        route=asked.route,
+        pin=asked.pin,
+        provider=asked.provider,
+        price=price,
+        facts=facts,
+        body=asked.body,
+        sent=asked.raw if new is None else _encoded(new),
+        at=asked.at,
+        changed=new is not None,
+        hides_usage=hides_usage_chunk(asked.route.family, asked.body, facts),
+        held=held,
+        input_bound=bounds.input_tokens,
+        output_limit=limit,
+        injected={"output": limit} if injected else {},
     )
 
 
-def _affordable(
-    price: ModelPrice,
-    facts: RequestFacts,
-    uses: Mapping[str, int],
-    bound: int,
-    budget: Budget,
-    at: datetime,
-    ttls: frozenset[str],
-    audio: bool,
-) -> int:
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _affordable(asked: Asked, bounds: _Bounds, budget: Budget) -> int:
     """The largest output maximum that the remaining money pays for; `cap_reached` if that is too little."""
-    most = price.max_output_tokens or UNKNOWN_MAXIMUM
+    most = asked.price.max_output_tokens or UNKNOWN_MAXIMUM
     left = budget.left_nusd()
     if left is None:
         return most
-    found = affordable_output(
-        price,
-        budget_nusd=left,
-        input_tokens=bound,
-        cache_ttls=ttls,
-        choices=facts.choices,
-        calls=uses,
-        at=at,
-        audio=audio,
-    )
+    choices = asked.facts.choices
+    found = affordable_output(asked.price, budget_nusd=left, choices=choices, **vars(bounds))
     found = min(found, most)
-    if budget.cap_nusd == 0 or found < max(LEAST_OUTPUT, facts.least_output):
+    if budget.cap_nusd == 0 or found < max(LEAST_OUTPUT, asked.facts.least_output):
         raise RefusedError(Refusal.CAP_REACHED, _no_room(budget, None))
     return found
 

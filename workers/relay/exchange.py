@@ -61,7 +61,7 @@ class Exchange:
             self._lane.finished(self._call)
 
     def _settled_cleanly(self) -> bool:
-        return self.outbox.head.done() and not self.outbox.broken
+        return self.outbox.begun and not self.outbox.broken
 
     async def _run(self, upstream: Upstream) -> None:
         admitted = self._admitted

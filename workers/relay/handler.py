@@ -189,7 +189,10 @@ def _whole(request: web.BaseRequest, head: Head) -> web.Response:
 
 
 async def _relayed(request: web.BaseRequest, outbox: Outbox) -> web.StreamResponse:
-    head = await asyncio.shield(outbox.head)
+    head = await outbox.head()
+    if head is None:
+        _cut(request)
+        return web.StreamResponse()
     if head.body is not None:
         return _whole(request, head)
     answer = web.StreamResponse(status=head.status)
@@ -201,9 +204,13 @@ async def _relayed(request: web.BaseRequest, outbox: Outbox) -> web.StreamRespon
     while (data := await outbox.take()) is not None:
         await answer.write(data)
     if outbox.broken:
-        # The agent must see what the provider did: a stream without its proper end.
-        if request.transport is not None:
-            request.transport.abort()
-        return answer
-    await answer.write_eof()
+        _cut(request)
+    else:
+        await answer.write_eof()
     return answer
+
+
+def _cut(request: web.BaseRequest) -> None:
+    """The agent must see what the provider did: an answer without its proper end."""
+    if request.transport is not None:
+        request.transport.abort()

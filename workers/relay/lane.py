@@ -22,6 +22,9 @@ from workers.relay.wire.family import Family
 from workers.relay.wire.refusals import STATUS, Refusal, refusal_body, refusal_headers
 
 TOKEN_BYTES: Final = 32
+REPORT_S: Final = 0.01
+"""The worker is told of a change this much later, and of all that happened in between at once: a report
+takes about as long as the rest of a short call, and no call should wait for it."""
 _DENIES_KEPT: Final = 1_000
 """Denied requests that are recorded one by one; a storm beyond that is counted only."""
 
@@ -50,6 +53,7 @@ class Lane:
         self.over = False
         self.calls: dict[int, asyncio.Task[None]] = {}
         self._changed = changed
+        self._report: asyncio.TimerHandle | None = None
         self._count = 0
         self._denied = 0
         self._transcript = Transcript(order.state_dir, order.lane_id)
@@ -111,6 +115,11 @@ class Lane:
 
     def changed(self) -> None:
         """Tell the worker, soon."""
+        if self._report is None:
+            self._report = asyncio.get_running_loop().call_later(REPORT_S, self._tell)
+
+    def _tell(self) -> None:
+        self._report = None
         self._changed(self)
 
     def state(self) -> LaneState:
@@ -136,6 +145,8 @@ class Lane:
 
     def close(self) -> LaneSummary:
         """Write the last record and give the summary; nothing may be recorded afterwards."""
+        if self._report is not None:
+            self._report.cancel()
         state = self.state()
         prices = self.terms.prices
         closing = {name: value for name, value in state.as_data().items() if name != "lane_id"}

@@ -27,17 +27,23 @@ class Outbox:
     """One head, then bytes, then an end that is clean or not."""
 
     def __init__(self) -> None:
-        self.head: asyncio.Future[Head] = asyncio.get_running_loop().create_future()
+        self._head: Head | None = None
         self._parts: list[bytes] = []
         self._waiting_bytes = 0
         self._wake = asyncio.Event()
         self._ended = False
         self.broken = False
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is a head."""
+        return self._head is not None
+
     def begin(self, head: Head) -> None:
-        """Give the head; everything, when the body is in it."""
-        if not self.head.done():
-            self.head.set_result(head)
+        """Give the head; everything, when the body is in it. Only the first one counts."""
+        if self._head is None:
+            self._head = head
+            self._wake.set()
         if head.body is not None:
             self.end(broken=False)
 
@@ -58,14 +64,23 @@ class Outbox:
         self.broken = self.broken or broken
         self._wake.set()
 
+    async def head(self) -> Head | None:
+        """The head, waiting for it; None when the call ended without one."""
+        while self._head is None and not self._ended:
+            await self._news()
+        return self._head
+
     async def take(self) -> bytes | None:
         """Everything that is there, waiting for the first byte; None at the end."""
         while not self._parts:
             if self._ended:
                 return None
-            self._wake.clear()
-            await self._wake.wait()
+            await self._news()
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._waiting_bytes = 0
         return data
+
+    async def _news(self) -> None:
+        self._wake.clear()
+        await self._wake.wait()

@@ -22,6 +22,8 @@ FILE_NAME: Final = "transcript.jsonl"
 PAYLOAD_LIMIT_BYTES: Final = 512 << 20
 """Payload bytes kept per lane; beyond it records carry size and digest only."""
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
 
 def _payload(raw: bytes, keep: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
@@ -77,7 +79,7 @@ class Transcript:
             self._payload_left -= len(payload) if keep else 0
             record["payload"] = _payload(payload, keep)
         record["prev"] = self.head
-        line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        line = _ENCODER.encode(record).encode()
         _write(self._file, line + b"\n")
         self.head = hashlib.sha256(line).hexdigest()
         self.records += 1

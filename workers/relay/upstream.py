@@ -36,7 +36,9 @@ class Gate:
     """Concurrency and request rate of one provider, for all attempts of this host."""
 
     def __init__(self, provider: Provider) -> None:
-        self._places = asyncio.Semaphore(provider.max_parallel) if provider.max_parallel else None
+        self._places: contextlib.AbstractAsyncContextManager[None] = (
+            asyncio.Semaphore(provider.max_parallel) if provider.max_parallel else contextlib.nullcontext()
+        )
         rate = provider.requests_per_minute
         self._gap_s = _MINUTE_S / rate if rate else 0.0
         self._next = 0.0
@@ -44,9 +46,7 @@ class Gate:
     @contextlib.asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Wait for a turn and keep it while the call runs."""
-        async with contextlib.AsyncExitStack() as stack:
-            if self._places is not None:
-                await stack.enter_async_context(self._places)
+        async with self._places:
             now = asyncio.get_running_loop().time()
             start, self._next = max(now, self._next), max(now, self._next) + self._gap_s
             if start > now:

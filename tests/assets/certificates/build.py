@@ -22,8 +22,8 @@ from certificate_single_cases import add_content, add_evidence, add_genuine, add
 
 
 def spoil_stores(b: Builder) -> None:
-    """Copies of the evidence store with the genuine transcript altered or missing."""
-    entry = next(f for f in json.loads(b.manifest)["files"] if f["role"] == "transcript")
+    """Copies of the evidence store with the genuine command log altered or missing."""
+    entry = next(f for f in json.loads(b.manifest)["files"] if f["role"] == "command-log")
     for name in ("altered", "missing"):
         target = b.folder / f"store-{name}"
         shutil.copytree(b.folder / "store", target)

@@ -257,8 +257,8 @@ def add_evidence(b: Builder) -> None:
         statement = changed(b.signed.envelope, "subject", 0, "digest", {"sha256": _sha(raw)})
         return resign(statement), raw
 
-    def hide_transcript(data: dict[str, Any]) -> None:
-        entry = next(file for file in data["files"] if file["role"] == "transcript")
+    def hide_log(data: dict[str, Any]) -> None:
+        entry = next(file for file in data["files"] if file["role"] == "command-log")
         entry["saltedSha256"] = entry.pop("sha256")
 
     def move(data: dict[str, Any]) -> None:
@@ -271,7 +271,7 @@ def add_evidence(b: Builder) -> None:
         data["files"][0]["saltedSha256"] = data["files"][0]["sha256"]
 
     for name, row, edit, code, exit_code in (
-        ("withheld-transcript-undeclared", 31, hide_transcript, "withheld-undeclared", 4),
+        ("withheld-command-log-undeclared", 31, hide_log, "withheld-undeclared", 4),
         ("manifest-moved-between-attempts", 21, move, "manifest", 1),
         ("manifest-path-twice", 30, double, "manifest", 1),
         ("manifest-file-with-two-digests", 30, both, "manifest", 1),

@@ -103,7 +103,7 @@ class World:
     ) -> str:
         """Six small files, one of them withheld under a fixed salt."""
         files: dict[str, tuple[Role, bytes]] = {
-            "agent/transcript.txt": (Role.TRANSCRIPT, b"transcript of " + attempt_id.encode()),
+            "agent/stdout.txt": (Role.COMMAND_LOG, b"output of " + attempt_id.encode()),
             "grader/output.txt": (Role.GRADER_OUTPUT, b"grader says " + repr(seen.reward).encode()),
             observed.FILE_NAME: (Role.OBSERVATIONS, observed.encode(seen, decide(seen))),
             "sandbox-report.json": (Role.SANDBOX_REPORT, b"{}"),

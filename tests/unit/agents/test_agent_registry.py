@@ -47,10 +47,11 @@ def _file(source: Path, name: str = "mine", version: str = "1") -> Path:
 
 
 def test_the_built_in_agents_are_always_there(home: Home) -> None:
-    """oracle and nop, versioned, without bundle."""
+    """oracle, nop and the reference agent shell, versioned, without bundle."""
     assert [(agent.revision.label, agent.builtin) for agent in list_agents(home)] == [
         ("nop@1", True),
         ("oracle@1", True),
+        ("shell@1", True),
     ]
     assert show(home, "oracle").revision.kind == "oracle"
     assert show(Home(home.root / "never-made"), "nop@1").revision.kind == "nop"
@@ -109,7 +110,7 @@ def test_the_names_and_kinds_of_built_in_agents_cannot_be_taken(home: Home, sour
     path.write_text('[agent]\nname = "sly"\nversion = "1"\nkind = "oracle"\n')
     with pytest.raises(AgentError, match="kind oracle is built in and cannot be registered"):
         add(home, path)
-    assert len(list_agents(home)) == 2
+    assert len(list_agents(home)) == 3
 
 
 def test_damage_to_what_is_stored_is_noticed(home: Home, source: Path) -> None:

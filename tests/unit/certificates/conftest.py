@@ -33,6 +33,12 @@ def lab() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def tape() -> ModuleType:
+    """The module that makes relay transcripts."""
+    return _load("certificate_transcript", ASSETS / "certificate_transcript.py")
+
+
+@pytest.fixture(scope="session")
 def generator(lab: ModuleType) -> ModuleType:
     """The module that makes the files."""
     return _load("certificate_cases", ASSETS / "build.py")

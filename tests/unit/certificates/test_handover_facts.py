@@ -7,24 +7,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator import canonical, handover
+from orchestrator import handover
 from orchestrator.certificates import bundle, rules, statements
-from orchestrator.evidence.manifest import Role
 from scoring.classify import View
 from scoring.errors import MalformedInputError
 from scoring.facts import Conditions, Difficulty, Population, PriceSheet, Provenance, TaskTags
 from scoring.pack_score import score_pack
 from scoring.tries import CertificateState, VerifiedTry
-
-USAGE: dict[str, Any] = {
-    "metered": True,
-    "requests": 4,
-    "input_tokens": 1000,
-    "cached_input_tokens": 400,
-    "output_tokens": 200,
-    "cost_nusd": 4_920_000,
-    "paid_tool_calls_nusd": 80_000,
-}
 
 
 def take(world: Any, shot: Any, **known: Any) -> handover.Handover:
@@ -37,19 +26,18 @@ def slot(given: handover.Handover, task: str, index: int) -> VerifiedTry:
     return one
 
 
-def test_every_stated_fact_is_taken(world: Any, lab: Any) -> None:
+def test_every_stated_fact_is_taken(world: Any, lab: Any, tape: Any) -> None:
     """Reward, times, versions, provenance and usage are the certificate's own words."""
-    sheet = statements.PriceList(id="list", date="2026-09-01", digest=lab.sha("prices"))
+    call = tape.settled(250, 100, 50, 1_230_000, standard_nusd=1_200_000, fees_nusd=20_000)
+    raw = tape.transcript(call, call, call, call)
     shot = world.screening()
-    usage = statements.Usage(**USAGE, price_list=sheet)
-    counts = usage.model_dump(by_alias=True, exclude={"metered", "price_list"})
-    ledger = {"metering.jsonl": (Role.METERING_LEDGER, canonical.encode(counts) + b"\n")}
-    shot.run("alpha", 1, lab.PASS, usage=usage, extra=ledger)
+    shot.run("alpha", 1, lab.PASS, usage=tape.usage_of(raw), extra=tape.files_of(raw))
     shot.run("alpha", 2, lab.WRONG)
     one = slot(take(world, shot), "alpha", 1)
     assert (one.reward, one.checks_passed, one.checks_total) == (Fraction(1), None, None)
-    assert {name: getattr(one, name) for name in USAGE} == USAGE
-    assert (one.list_cost_nusd, one.run_date_cost_nusd) == (4_920_000, 5_000_000)
+    assert (one.metered, one.requests, one.paid_tool_calls_nusd) == (True, 4, 80_000)
+    assert (one.input_tokens, one.cached_input_tokens, one.output_tokens) == (1000, 400, 200)
+    assert (one.list_cost_nusd, one.run_date_cost_nusd) == (4_800_000, 5_000_000)
     assert one.price_sheet == PriceSheet("list", "2026-09-01", lab.hex_of("prices"))
     assert (one.pack_version, one.agent_version, one.runner_version) == ("2026.9", "3.2.1", "0.1.0")
     assert (one.provenance, one.models) == (Provenance.INDEPENDENT, ())
@@ -78,7 +66,9 @@ def test_unmetered_usage_is_unknown(world: Any, lab: Any) -> None:
     shot.run("alpha", 1, lab.PASS, level="unverified", usage=statements.Usage.unmetered())
     one = slot(take(world, shot), "alpha", 1)
     assert one.metered is False
-    assert {getattr(one, name) for name in USAGE if name != "metered"} == {None}
+    counts = ("requests", "input_tokens", "cached_input_tokens", "output_tokens")
+    money = ("cost_nusd", "standard_cost_nusd", "paid_tool_calls_nusd")
+    assert {getattr(one, name) for name in (*counts, *money)} == {None}
     assert one.run_date_cost_nusd is None
 
 

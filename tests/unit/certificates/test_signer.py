@@ -9,43 +9,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator import canonical
 from orchestrator.certificates import issue, statements, trust
 from orchestrator.certificates.errors import CertificateError, SigningRefusedError
 from orchestrator.certificates.signer import FileSigner
 from orchestrator.evidence.manifest import ManifestBuilder, Role
-
-PRICES = statements.PriceList(id="list", date="2026-10-01", digest=statements.Sha256(sha256="a" * 64))
-
-
-def usage(**changes: Any) -> statements.Usage:
-    values: dict[str, Any] = {
-        "metered": True,
-        "requests": 2,
-        "input_tokens": 100,
-        "cached_input_tokens": 40,
-        "output_tokens": 20,
-        "cost_nusd": 5_000,
-        "paid_tool_calls_nusd": 0,
-        "price_list": PRICES,
-    }
-    return statements.Usage(**{**values, **changes})
-
-
-def ledger(*calls: tuple[int, int, int, int]) -> bytes:
-    return b"\n".join(
-        canonical.encode(
-            {
-                "requests": 1,
-                "inputTokens": read,
-                "cachedInputTokens": cached,
-                "outputTokens": written,
-                "costNusd": cost,
-                "paidToolCallsNusd": 0,
-            }
-        )
-        for read, cached, written, cost in calls
-    )
 
 
 def spoil(world: Any, manifest: bytes, role: str, change: Callable[[Path], object]) -> None:
@@ -66,10 +33,10 @@ def test_altered_and_missing_evidence_is_not_signed(world: Any, lab: Any) -> Non
     """Every file is hashed again at signing."""
     shot = world.screening()
     manifest = shot.run("alpha", 1, lab.PASS).manifest
-    spoil(world, manifest, "transcript", lambda path: path.write_bytes(b"another"))
+    spoil(world, manifest, "command-log", lambda path: path.write_bytes(b"another"))
     with pytest.raises(SigningRefusedError, match="altered"):
         shot.certify_again("alpha", 1, lab.PASS)
-    spoil(world, manifest, "transcript", lambda path: path.unlink())
+    spoil(world, manifest, "command-log", lambda path: path.unlink())
     with pytest.raises(SigningRefusedError, match="not in the store"):
         shot.certify_again("alpha", 1, lab.PASS)
 
@@ -109,27 +76,62 @@ def test_relabelled_outcome_is_not_signed(world: Any, lab: Any) -> None:
         world.signer.sign(statements.Statement(subject, relabelled))
 
 
-def test_usage_must_be_the_sum_of_the_ledger(world: Any, lab: Any) -> None:
-    """Row 29: tokens and money in the certificate are those that the relay metered."""
+def test_usage_must_follow_from_the_transcript(world: Any, lab: Any, tape: Any) -> None:
+    """Row 29: tokens, money, prices and the transcript's head are those that the relay recorded."""
     shot = world.screening()
-    lines = {"metering.jsonl": (Role.METERING_LEDGER, ledger((60, 40, 10, 3_000), (40, 0, 10, 2_000)))}
-    shot.run("alpha", 1, lab.PASS, usage=usage(), extra=lines)
-    for wrong in (usage(cost_nusd=4_999), usage(requests=1), statements.Usage.unmetered()):
-        with pytest.raises(SigningRefusedError, match="not the sum"):
-            shot.run("alpha", 1, lab.PASS, usage=wrong, extra=lines)
-    broken = {"metering.jsonl": (Role.METERING_LEDGER, b'{"requests":true}')}
-    with pytest.raises(SigningRefusedError, match="no usable"):
-        shot.run("alpha", 2, lab.PASS, usage=usage(), extra=broken)
-    broken = {"metering.jsonl": (Role.METERING_LEDGER, b"{]")}
-    with pytest.raises(SigningRefusedError, match="not canonical JSON"):
-        shot.run("alpha", 3, lab.PASS, usage=usage(), extra=broken)
+    raw = tape.transcript(
+        tape.settled(60, 40, 10, 3_000), tape.settled(40, 0, 10, 2_000, standard_nusd=1_900)
+    )
+    files, usage = tape.files_of(raw), tape.usage_of(raw)
+    shot.run("alpha", 1, lab.PASS, usage=usage, extra=files)
+    changes: list[dict[str, Any]] = [
+        {"cost_nusd": 4_999},
+        {"standard_cost_nusd": 5_000},
+        {"requests": 1},
+        {"output_tokens": 21},
+        {"price_list": usage.price_list.model_copy(update={"date": "2026-10-01"})},
+        {"transcript": usage.transcript.model_copy(update={"head": lab.sha("x")})},
+    ]
+    wrong = [usage.model_copy(update=change) for change in changes]
+    for claimed in (*wrong, statements.Usage.unmetered(), statements.Usage.none_possible()):
+        with pytest.raises(SigningRefusedError, match="not what follows"):
+            shot.run("alpha", 1, lab.PASS, usage=claimed, extra=files)
 
 
-def test_metered_usage_without_a_ledger_is_not_signed(world: Any, lab: Any) -> None:
+def test_a_transcript_that_does_not_hold_is_not_signed(world: Any, lab: Any, tape: Any) -> None:
+    """Row 29: a line changed, dropped or without its ledger makes the whole of it worthless."""
+    shot = world.screening()
+    raw = tape.transcript(tape.settled(60, 40, 10, 3_000))
+    files, usage = tape.files_of(raw), tape.usage_of(raw)
+    lines = raw.splitlines(keepends=True)
+    for damaged in (raw.replace(b"3000", b"2000"), b"".join(lines[:1] + lines[2:]), raw[:-1]):
+        broken = {**files, "relay/transcript.jsonl": (Role.TRANSCRIPT, damaged)}
+        with pytest.raises(SigningRefusedError, match=r"transcript does not hold|not what follows"):
+            shot.run("alpha", 1, lab.PASS, usage=usage, extra=broken)
+    other = {**files, "relay/ledger.jsonl": (Role.METERING_LEDGER, b"{}\n")}
+    with pytest.raises(SigningRefusedError, match="not the one that follows"):
+        shot.run("alpha", 2, lab.PASS, usage=usage, extra=other)
+    alone = {name: file for name, file in files.items() if file[0] is Role.TRANSCRIPT}
+    with pytest.raises(SigningRefusedError, match="or neither"):
+        shot.run("alpha", 3, lab.PASS, usage=usage, extra=alone)
+
+
+def test_one_call_that_is_not_exact_leaves_no_figure(world: Any, lab: Any, tape: Any) -> None:
+    """Seed 004: cost is n/a, not estimated; the number of requests is still known."""
+    shot = world.screening()
+    raw = tape.transcript(
+        tape.settled(60, 40, 10, 3_000), {"completeness": "bounded", "bookedNusd": 9_000_000}
+    )
+    usage = tape.usage_of(raw)
+    assert (usage.requests, usage.cost_nusd, usage.output_tokens) == (2, None, None)
+    shot.run("alpha", 1, lab.PASS, usage=usage, extra=tape.files_of(raw))
+
+
+def test_metered_usage_without_a_transcript_is_not_signed(world: Any, lab: Any, tape: Any) -> None:
     """Without relay and network nothing can have been used; unknown stays unknown."""
     shot = world.screening()
-    with pytest.raises(SigningRefusedError, match="no metering ledger"):
-        shot.run("alpha", 1, lab.PASS, usage=usage())
+    with pytest.raises(SigningRefusedError, match="no transcript"):
+        shot.run("alpha", 1, lab.PASS, usage=tape.usage_of(tape.transcript(tape.settled(1, 0, 1, 1))))
     shot.run("alpha", 1, lab.PASS, usage=statements.Usage.unmetered())
     shot.run("alpha", 1, lab.PASS, usage=statements.Usage.none_possible())
 
@@ -141,7 +143,7 @@ def test_undeclared_withholding_is_not_signed(world: Any, lab: Any) -> None:
     assert any("saltedSha256" in file for file in json.loads(signed.manifest)["files"])
     slot = shot.certificates[0][1].slot
     builder = ManifestBuilder(world.store, attempt_id=slot.attempt_id, try_id=slot.id)
-    builder.withhold("transcript.txt", Role.TRANSCRIPT, b"said")
+    builder.withhold("stdout.txt", Role.COMMAND_LOG, b"said")
     with pytest.raises(SigningRefusedError, match="withholds none"):
         world.signer.sign(statements.Statement(builder.seal(), shot.certificates[0][1]))
 
@@ -152,7 +154,7 @@ def test_evidence_without_observations_is_not_signed(world: Any, lab: Any) -> No
     shot.run("alpha", 1, lab.PASS)
     slot = shot.certificates[0][1].slot
     builder = ManifestBuilder(world.store, attempt_id=slot.attempt_id, try_id=slot.id)
-    builder.add_bytes("transcript.txt", Role.TRANSCRIPT, b"said")
+    builder.add_bytes("stdout.txt", Role.COMMAND_LOG, b"said")
     with pytest.raises(SigningRefusedError, match="no observations"):
         world.signer.sign(statements.Statement(builder.seal(), shot.certificates[0][1]))
     builder.add_bytes("observations.json", Role.OBSERVATIONS, b"{}")

@@ -66,6 +66,7 @@ def test_agents_list_has_the_built_in_ones_on_a_fresh_home(cli: Any, tmp_path: P
     assert [(one["name"], one["origin"]) for one in data["agents"]] == [
         ("nop", "built-in"),
         ("oracle", "built-in"),
+        ("shell", "built-in"),
     ]
     assert set(data["agents"][0]) == {
         "name",
@@ -205,7 +206,7 @@ def test_completion_offers_packs_agents_and_screenings(world: Any, monkeypatch: 
     context.params["home"] = str(world.home.root)
     parameter = click.Argument(["x"])
     assert "coding-core" in completion.packs(context, parameter, "cod")
-    assert completion.agents(context, parameter, "") == ["nop", "oracle"]
+    assert completion.agents(context, parameter, "") == ["nop", "oracle", "shell"]
     offered = completion.screenings(context, parameter, world.done[:4].lower())
     assert offered == sorted([world.done, world.open])
     context.params["home"] = "/proc/none"

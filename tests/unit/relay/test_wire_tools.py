@@ -55,6 +55,18 @@ def test_tools_that_the_client_runs_are_no_provider_tools(family: Family, tools:
         (RESPONSES, {"tools": [{"type": "tool_search", "execution": "server"}]}, ["tool_search"]),
         (RESPONSES, {"tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}]}, ["mcp"]),
         (RESPONSES, {"input": [{"type": "tool_search_output", "tools": [{"type": "mcp"}]}]}, ["mcp"]),
+        (
+            RESPONSES,
+            {
+                "input": [
+                    {
+                        "type": "additional_tools",
+                        "tools": [{"type": "namespace", "tools": [{"type": "web_search"}]}],
+                    }
+                ]
+            },
+            ["web_search"],
+        ),
         (ANTHROPIC, {"tools": [{"type": "web_search_20250305", "name": "s"}]}, ["web_search"]),
         (ANTHROPIC, {"tools": [{"type": "web_fetch_20250910", "input_schema": {}}]}, ["web_fetch"]),
         (ANTHROPIC, {"tools": [{"type": "code_execution_20250825"}]}, ["code_execution"]),

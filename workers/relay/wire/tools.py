@@ -80,11 +80,11 @@ def _chat_options(body: dict[str, Any]) -> Iterator[ProviderTool]:
 
 
 def _found_later(body: dict[str, Any]) -> Iterator[ProviderTool]:
-    """Tools that a client-run tool search brings into a Responses input."""
+    """Tools that come as items of a Responses input: by a tool search, or all of them (`additional_tools`)."""
     items = body.get("input")
     for item in items if isinstance(items, list) else ():
-        if isinstance(item, dict) and item.get("type") == "tool_search_output":
-            yield from _openai_tools(_list(item.get("tools"), "tools of a tool search"))
+        if isinstance(item, dict):
+            yield from _openai_tools(_list(item.get("tools"), "tools of an input item"))
 
 
 def _anthropic_tools(body: dict[str, Any]) -> Iterator[ProviderTool]:
