@@ -1,4 +1,4 @@
-"""The `google-genai` SDK with its own defaults: one conversation in JSON, one streamed, a count, a refusal."""
+"""The `google-genai` SDK with its own defaults: JSON and streamed conversation, a count, a refusal."""
 
 from __future__ import annotations
 
