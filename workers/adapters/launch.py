@@ -69,7 +69,7 @@ def _model_environment(order: AttemptOrder, way: Way) -> dict[str, str]:
     }
     if order.relay is None:
         return environment
-    keys = ("ASSIZE_RELAY_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+    keys = ("ASSIZE_RELAY_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
     models = {one.role: one.model for one in reversed(order.relay.models)}
     main = order.relay.models[0].model
     environment.update(dict.fromkeys(keys, way.token))
