@@ -103,7 +103,7 @@ def attest(plan: Plan, slot: Slot, spec: Spec, **changes: Any) -> VerifiedTry:
         "level": spec.level,
         "public": spec.public,
         "cost_nusd": spec.cost_nusd,
-        "standard_cost_nusd": spec.cost_nusd,
+        "standard_cost_nusd": changes.get("cost_nusd", spec.cost_nusd),
         "metered": None if spec.cost_nusd is None else True,
         "wall_ms": 1000,
     }

@@ -122,6 +122,7 @@ def test_a_try_cannot_be_changed_or_made_elsewhere() -> None:
         ("price_sheet", PriceSheet("list", "2026-11-01", "c" * 64)),
         ("reward", Fraction(1, 3)),
         ("steps", 3),
+        ("standard_cost_nusd", 5),
         ("metered", True),
         ("finished_unix_s", 1),
         ("runner_version", "1"),
