@@ -125,6 +125,8 @@ def _show(data: Mapping[str, Any], chosen: Mapping[str, Any], manifest: Found, c
     rows.append(("decided by", _decision(chosen)))
     if chosen["number"] is not None:
         rows.append(("attempt", _attempt_facts(chosen, len(data["attempts"]))))
+        if chosen["model_calls"] is not None:
+            rows.append(("model calls", _model_calls(**chosen["model_calls"])))
     rows.append(("screening", data["screening"]))
     for line in facts(rows):
         click.echo(line)
@@ -165,6 +167,12 @@ def _attempt_facts(attempt: Mapping[str, Any], total: int) -> str:
 def _spend(attempt: Mapping[str, Any]) -> str:
     paid = [f"{dollars(int(one['nusd']))} by the {one['payer']}" for one in attempt["spend"]]
     return ", ".join(paid) or f"{DASH} (nothing metered)"
+
+
+def _model_calls(taken: int, first_ms: int | None) -> str:
+    if first_ms is None:
+        return "none: the agent never reached the relay"
+    return f"{taken} taken by a provider, the first asked for after {duration(first_ms)}"
 
 
 def _show_attempts(attempts: list[dict[str, Any]]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import entry_points
@@ -21,7 +22,7 @@ from orchestrator.home import Home
 from orchestrator.planning.conditions import ScreeningConditions
 from orchestrator.prices.errors import UnpricedError
 from orchestrator.prices.sheet import PriceSheet
-from orchestrator.providers import FILE_NAME, REHEARSAL, FamilyName, load_accounts, require_key
+from orchestrator.providers import FILE_NAME, REHEARSAL, Account, FamilyName, load_accounts, require_key
 from orchestrator.screenings.images import open_store
 from sandbox_images.base import BASE_IMAGE, ensure_base
 
@@ -123,6 +124,20 @@ def pinned(role: ModelRole, sheet: PriceSheet, on: date) -> PinnedModel:
     return PinnedModel(role.role, role.id, provider)
 
 
+def models_of(
+    agent: RegisteredAgent, sheet: PriceSheet, accounts: Mapping[str, Account], on: date, *, rehearsed: bool
+) -> tuple[PinnedModel, ...]:
+    """The models that an agent may call, each with a price on the day and a key, if it is not rehearsed.
+
+    Raises `UsageError` as `pinned`, and `ProviderError` for a provider that is unknown or has no key.
+    """
+    models = tuple(pinned(role, sheet, on) for role in agent.revision.models)
+    if not rehearsed:
+        for model in models:
+            require_key(accounts, model.provider)
+    return models
+
+
 def wire_of(model: PinnedModel, families: Sequence[FamilyName]) -> FamilyName:
     """In which format a bare model is asked; `UsageError` if its provider speaks none with tools."""
     if model.provider == REHEARSAL:
@@ -164,15 +179,11 @@ def metering_for(
         raise UsageError(f"agent {revision.label} calls models, but the conditions name no price sheet")
     sheet_path = home.root / "prices" / f"{conditions.prices_digest}.json"
     sheet, today = PriceSheet.load(sheet_path), datetime.now(UTC).date()
-    models = tuple(pinned(role, sheet, today) for role in revision.models)
     accounts_path = home.root / FILE_NAME
     accounts = load_accounts(accounts_path)
-    script = None
-    if conditions.rehearsal_digest is not None:
-        script = home.root / "rehearsals" / f"{conditions.rehearsal_digest}.toml"
-    else:
-        for model in models:
-            require_key(accounts, model.provider)
+    rehearsal = conditions.rehearsal_digest
+    models = models_of(agent, sheet, accounts, today, rehearsed=rehearsal is not None)
+    script = None if rehearsal is None else home.root / "rehearsals" / f"{rehearsal}.toml"
     known = accounts.get(models[0].provider)
     terms = RelayTerms(
         models=models,
@@ -203,6 +214,22 @@ def metered_nusd(home: Home, attempt_id: str) -> int | None:
     Settled calls and the hold of every call that was never settled; a transcript that was damaged counts
     as far as it is whole.
     """
-    folder = home.root / "relay" / attempt_id
-    found = sorted(folder.glob("*/transcript.jsonl"))
+    found = sorted(_left(home, attempt_id).glob("*/transcript.jsonl"))
     return sum(ledger_of(read_whole(path.read_bytes())).spent_nusd for path in found) if found else None
+
+
+def left_transcript(home: Home, attempt_id: str) -> bytes | None:
+    """The transcript of an agent's calls that an attempt without a report left; None without any."""
+    try:
+        return (_left(home, attempt_id) / "agent" / "transcript.jsonl").read_bytes()
+    except OSError:
+        return None
+
+
+def forget_left(home: Home, attempt_id: str) -> None:
+    """Remove what a lost attempt's relay left: its certificate is signed, and rests on evidence by now."""
+    shutil.rmtree(_left(home, attempt_id), ignore_errors=True)
+
+
+def _left(home: Home, attempt_id: str) -> Path:
+    return home.root / "relay" / attempt_id

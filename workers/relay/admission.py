@@ -40,10 +40,12 @@ UNKNOWN_MAXIMUM: Final = 32_768
 """Injected where the price sheet knows no maximum of the model."""
 _AUTOMATIC_WRITES: Final = frozenset({"5m"})
 """OpenAI families write to the cache without being asked, and some models bill it."""
-_AUDIO_SIGNS: Final = (b"input_audio", b'"audio', b"audio/")
-"""What a request that carries or asks for sound holds somewhere; a text that does too is held dearer."""
+_AUDIO_SIGNS: Final = (b"input_audio", b'"audio', b"audio/", b"\\u00")
+"""What a request that carries or asks for sound holds somewhere, in lower case, the last one because a
+letter may be written as an escape; a text that does too is held dearer."""
 REASONING_OUTSIDE: Final = frozenset({"x-ai", "xai"})
-"""Providers whose maximum does not bound reasoning tokens: the hold is the model's own maximum."""
+"""Providers whose maximum does not bound reasoning tokens: the hold is the model's own maximum, or
+`UNKNOWN_MAXIMUM` where the sheet has none."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ def _check_policy(family: Family, facts: RequestFacts, order: LaneOrder, betas: 
             Refusal.STORED_INPUT_DENIED,
             f"{facts.stored} refers to something kept at the provider; send the whole conversation",
         )
-    refused = sorted(policy.denied_betas.intersection(betas))
+    refused = sorted(policy.denied_betas.intersection((*betas, *facts.betas)))
     if refused:
         raise RefusedError(Refusal.BETA_DENIED, f"the conditions exclude the beta {', '.join(refused)}")
 
@@ -189,8 +191,13 @@ def _bounds(asked: Asked, history: History) -> _Bounds:
     tokens = history.bound(family, asked.pin.model, asked.body, facts, len(asked.raw))
     tokens += OVERHEAD_TOKENS + facts.media_parts * MEDIA_TOKENS + sum(uses.values()) * TOOL_INPUT_TOKENS
     automatic = _AUTOMATIC_WRITES if family in OPENAI_FAMILIES else frozenset[str]()
-    audio = asked.price.standard.audio_input is not None and any(sign in asked.raw for sign in _AUDIO_SIGNS)
+    audio = asked.price.standard.audio_input is not None and _may_sound(asked.raw)
     return _Bounds(tokens, facts.cache_ttls | automatic, uses, asked.at, audio)
+
+
+def _may_sound(raw: bytes) -> bool:
+    text = raw.lower()
+    return any(sign in text for sign in _AUDIO_SIGNS)
 
 
 def _held(asked: Asked, history: History, budget: Budget) -> Admission:
@@ -198,12 +205,14 @@ def _held(asked: Asked, history: History, budget: Budget) -> Admission:
     bounds, facts, price = _bounds(asked, history), asked.facts, asked.price
     limit, injected = facts.output_limit, False
     if asked.route.family is Family.OPENAI_EMBEDDINGS:
+        if price.standard.output:  # a provider answers with a 403, as if our key were bad
+            raise RefusedError(Refusal.ROUTE_NOT_ALLOWED, f"{asked.pin.model} gives no embeddings")
         limit = 0
-    elif limit is None:
+    elif not limit:  # 0 too, which some providers take for no limit
         limit, injected = _affordable(asked, bounds, budget), True
     worst = limit
     if asked.pin.provider in REASONING_OUTSIDE and limit:
-        worst = max(limit, price.max_output_tokens or 0)
+        worst = max(limit, price.max_output_tokens or UNKNOWN_MAXIMUM)
     held = hold(price, output_tokens=worst * facts.choices, **vars(bounds))
     if not budget.fits(held.nusd):
         raise RefusedError(Refusal.CAP_REACHED, _no_room(budget, held.nusd))
@@ -243,12 +252,11 @@ def _affordable(asked: Asked, bounds: _Bounds, budget: Budget) -> int:
     left = budget.left_nusd()
     if left is None:
         return most
-    choices = asked.facts.choices
-    found = affordable_output(asked.price, budget_nusd=left, choices=choices, **vars(bounds))
-    found = min(found, most)
-    if budget.cap_nusd == 0 or found < max(LEAST_OUTPUT, asked.facts.least_output):
+    choices, least = asked.facts.choices, max(LEAST_OUTPUT, asked.facts.least_output)
+    # Priced first, so that a model without an output price is refused as that and not for money.
+    if not budget.fits(hold(asked.price, output_tokens=least * choices, **vars(bounds)).nusd):
         raise RefusedError(Refusal.CAP_REACHED, _no_room(budget, None))
-    return found
+    return min(most, affordable_output(asked.price, budget_nusd=left, choices=choices, **vars(bounds)))
 
 
 def _no_room(budget: Budget, wanted_nusd: int | None) -> str:

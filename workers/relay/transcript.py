@@ -79,7 +79,8 @@ class Transcript:
             self._payload_left -= len(payload) if keep else 0
             record["payload"] = _payload(payload, keep)
         record["prev"] = self.head
-        line = _ENCODER.encode(record).encode()
+        # Half a surrogate pair, in a name of the provider's for instance, must not cost us the record.
+        line = _ENCODER.encode(record).encode("utf-8", "replace")
         _write(self._file, line + b"\n")
         self.head = hashlib.sha256(line).hexdigest()
         self.records += 1

@@ -52,6 +52,7 @@ ATTEMPT_KEYS = {
     "ended_ms",
     "runtime",
     "spend",
+    "model_calls",
     "manifest",
     "certificate",
     "bundle",

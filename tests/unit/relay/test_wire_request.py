@@ -131,7 +131,8 @@ def test_model_stream_and_betas() -> None:
         facts = inspect(family, body)
         assert (facts.model, facts.stream, facts.betas) == ("m", True, ("b1", "b2"))
     assert (inspect(GOOGLE, body).model, inspect(GOOGLE, body).stream) == (None, False)
-    assert inspect(CHAT, {"stream": 1}).stream is False
+    with pytest.raises(BadRequestError, match="stream"):
+        inspect(CHAT, {"stream": 1})
 
 
 @pytest.mark.parametrize(

@@ -96,10 +96,11 @@ def test_the_output_limit_goes_into_the_family_s_own_field(
 
 
 def test_a_chat_provider_may_have_its_own_limit_field() -> None:
-    """Only for a request that has none; embeddings have no output to limit."""
+    """For a request that has none, or only one that it passes over; embeddings have no output to limit."""
     assert sent(CHAT, {}, output_limit=9, chat_limit_field="max_tokens") == {"max_tokens": 9}
     body = {"max_completion_tokens": 50}
-    assert sent(CHAT, body, output_limit=9, chat_limit_field="max_tokens") == {"max_completion_tokens": 9}
+    both = {"max_completion_tokens": 9, "max_tokens": 9}
+    assert sent(CHAT, body, output_limit=9, chat_limit_field="max_tokens") == both
     assert sent(EMBEDDINGS, {"input": "x"}, output_limit=9) is None
 
 

@@ -26,6 +26,8 @@ _STORED_FIELDS: Final[Mapping[Family, tuple[str, ...]]] = {
     Family.OPENAI_RESPONSES: ("previous_response_id", "conversation", "background", "prompt"),
     Family.GOOGLE: ("cachedContent", "cached_content"),
 }
+_PLAIN: Final = frozenset({"role", "content", "text"})
+"""Fields that say nothing of media: a part of these alone is not looked at."""
 _NESTED: Final = ("content", "output", "parts")
 _WRAPPERS: Final = ("source", "functionResponse", "function_response")
 _MEDIA_TYPES: Final = frozenset(
@@ -159,6 +161,8 @@ def survey(family: Family, body: dict[str, Any]) -> Survey:
         _note_ttl(found, tool)
     for root in _ROOTS[family]:
         for part in _parts(body.get(root)):
+            if _PLAIN.issuperset(part):
+                continue
             _note_ttl(found, part)
             found.media_parts += _is_media(part)
             found.remote_urls.extend(_urls(part))
