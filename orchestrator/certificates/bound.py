@@ -12,6 +12,8 @@ from typing import Any, Final
 from orchestrator import canonical
 from orchestrator.certificates.statements import TryPredicate
 from orchestrator.evidence.transcript import Chain, Kind, TranscriptError
+from orchestrator.observations import Observations
+from scoring.vocabulary import Outcome
 
 RELAY_POLICY: Final = "relay-only"
 
@@ -33,18 +35,28 @@ def relay_policy(
     return {"id": policy_id, "egress": [], "name-service": None, "relay": relay}
 
 
-def why_not_bound(chain: Chain, predicate: TryPredicate, *, lost: bool) -> str | None:
+def why_not_bound(chain: Chain, predicate: TryPredicate, seen: Observations) -> str | None:
     """What of a transcript contradicts its certificate, in words; None when nothing does.
 
-    `lost`: the attempt was lost or is void as the platform's fault, so that its transcript may break off.
-    Raises `TranscriptError` when its first record opens no lane.
+    The transcript of an attempt that was lost, or is void as the platform's fault, may break off. Raises
+    `TranscriptError` when its first record opens no lane.
     """
     lane = f"{predicate.slot.attempt_id}.agent"
     if any(record.get("lane") != lane for record in chain.records):
         return "the transcript belongs to another attempt"
-    if not lost and chain.records[-1].get("kind") != Kind.CLOSE:
+    lost = seen.worker_lost or predicate.result.outcome == Outcome.PLATFORM_FAULT
+    closed = chain.records[-1].get("kind") == Kind.CLOSE
+    if not lost and not closed:
         return "the transcript breaks off before its lane was closed"
+    if seen.provider_outage and not (closed and _last_failed(chain)):
+        return "an outage was observed which the transcript does not show"
     return None if predicate.agent.connection != "relay" else _other_terms(chain, predicate)
+
+
+def _last_failed(chain: Chain) -> bool:
+    """Whether the last model call that ended failed by the provider, as the lane itself summed it up."""
+    tally = chain.records[-1]["data"].get("tally")
+    return isinstance(tally, Mapping) and tally.get("lastGeneration") == "provider"
 
 
 def _other_terms(chain: Chain, predicate: TryPredicate) -> str | None:

@@ -32,7 +32,6 @@ from orchestrator.evidence.store import EvidenceStore
 from orchestrator.evidence.transcript import TranscriptError, read
 from orchestrator.faults import decide
 from orchestrator.observations import Observations
-from scoring.vocabulary import Outcome
 
 OBSERVATIONS_LIMIT_BYTES: Final = 64 * 1024
 
@@ -151,10 +150,9 @@ class FileSigner:
                 raise SigningRefusedError("metered usage is claimed, but the evidence has no transcript")
             return
         transcript = self._read(transcripts[0], metered.TRANSCRIPT_LIMIT_BYTES)
-        lost = seen.worker_lost or predicate.result.outcome == Outcome.PLATFORM_FAULT
         try:
             follows, ledger = metered.usage_of(transcript), metered.ledger_of(transcript)
-            wrong = why_not_bound(read(transcript), predicate, lost=lost)
+            wrong = why_not_bound(read(transcript), predicate, seen)
         except TranscriptError as error:
             raise SigningRefusedError(f"the transcript does not hold: {error.message}") from None
         if self._read(ledgers[0], metered.TRANSCRIPT_LIMIT_BYTES) != ledger:

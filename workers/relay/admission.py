@@ -205,8 +205,6 @@ def _held(asked: Asked, history: History, budget: Budget) -> Admission:
     bounds, facts, price = _bounds(asked, history), asked.facts, asked.price
     limit, injected = facts.output_limit, False
     if asked.route.family is Family.OPENAI_EMBEDDINGS:
-        if price.standard.output:  # a provider answers with a 403, as if our key were bad
-            raise RefusedError(Refusal.ROUTE_NOT_ALLOWED, f"{asked.pin.model} gives no embeddings")
         limit = 0
     elif not limit:  # 0 too, which some providers take for no limit
         limit, injected = _affordable(asked, bounds, budget), True

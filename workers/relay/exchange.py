@@ -22,6 +22,7 @@ from workers.relay.routes import Purpose
 from workers.relay.settlement import settlement
 from workers.relay.upstream import UnreachableError, Upstream
 from workers.relay.wire.errors import WireError
+from workers.relay.wire.family import Family
 from workers.relay.wire.refusals import Refusal
 from workers.relay.wire.sse import Event, SseParser
 from workers.relay.wire.usage import Completeness, JsonMeter, Reading, SseMeter, hidden, meter_for
@@ -115,6 +116,12 @@ class Exchange:
         else:
             await self._document(answer, unpacker, passed)
 
+    def _served(self) -> bool:
+        """Whether a refusal must be about the request: the model has answered, or is none that embeds."""
+        admitted = self._admitted
+        writes = admitted.route.family is Family.OPENAI_EMBEDDINGS and admitted.price.standard.output
+        return bool(writes) or admitted.pin.model in self._lane.served
+
     async def _failed(
         self, answer: aiohttp.ClientResponse, unpacker: Unpacker, passed: list[tuple[str, str]]
     ) -> None:
@@ -127,7 +134,7 @@ class Exchange:
         except (aiohttp.ClientError, TimeoutError, UnpackError):
             pass  # the status has said what matters; what was read is shown
         raw = self._lane.redactor.scrub(bytes(body[:_ERROR_LIMIT_BYTES]))
-        failure = judge(answer.status, raw, served=self._admitted.pin.model in self._lane.served)
+        failure = judge(answer.status, raw, served=self._served())
         self._keep(raw)
         self._flush(last=True)
         self._release(answer.status, failure.fault or "agent", "")
@@ -251,7 +258,8 @@ class Exchange:
                 admitted.pin.model,
                 admitted.body,
                 admitted.facts,
-                reading.buckets.input_total,
+                input_tokens=reading.buckets.input_total,
+                sent_bytes=len(admitted.sent),
             )
         lane.tally.settled(found.completeness, reading.buckets, found.list_nusd, found.standard_nusd)
         if problem != "cut":  # which says nothing about the provider, nor takes back what it did before

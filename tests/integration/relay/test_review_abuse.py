@@ -69,8 +69,8 @@ def bearer(bench: Any) -> bytes:
 
 
 def idle(bench: Any) -> Any:
-    """The lane's state once no call is open any more."""
-    return bench.lane.wait_for(lambda one: one.open_calls == 0, _SOON_S)
+    """The lane's last state."""
+    return bench.close().state
 
 
 def test_a_call_left_open_at_the_end_is_no_outage(open_bench: Benches) -> None:
@@ -166,3 +166,66 @@ def test_an_odd_target_strands_no_money(open_bench: Benches, target: bytes) -> N
     with contextlib.suppress(ConnectionError):
         assert raw(bench, request(bench, bearer(bench), target=target)) < 500
     assert bench.close().state.held_nusd == 0
+
+
+def test_a_body_made_to_fill_memory_is_refused_at_once(open_bench: Benches) -> None:
+    """One relay serves every try of a host: no lane may block it or drive it out of memory."""
+    bench = open_bench(_PRICES, _YES, _PINS)
+    body = b'{"model":"model-a","x":[' + b"[]," * (4 << 20) + b"[]]}"
+    head = [b"POST /v1/chat/completions HTTP/1.1", b"Host: relay", b"Content-Length: %d" % len(body)]
+    assert raw(bench, b"\r\n".join([*head, bearer(bench), b"", body])) == 413
+    assert chat(bench)[0] == 200
+    assert idle(bench).tally["refusals"] == {"body_too_large": 1}
+
+
+def test_calls_that_fail_without_cost_come_to_an_end(open_bench: Benches) -> None:
+    """Neither money nor steps would stop an agent that asks for nonsense again and again."""
+    bench = open_bench(_PRICES, answer(400, {"error": {"message": "no"}}), _PINS)
+
+    async def flood() -> list[int]:
+        connector = aiohttp.UnixConnector(str(bench.lane.socket), limit=16)
+        async with aiohttp.ClientSession(connector=connector) as session:
+
+            async def once() -> int:
+                headers = {"authorization": f"Bearer {bench.lane.token}"}
+                body = {"model": "model-a", "max_tokens": 100, "messages": _HELLO}
+                async with session.post(
+                    "http://relay/v1/chat/completions", json=body, headers=headers
+                ) as seen:
+                    await seen.read()
+                    return seen.status
+
+            return await asyncio.gather(*(once() for _ in range(1_100)))
+
+    statuses = asyncio.run(flood())
+    assert set(statuses) == {400, 429}
+    assert 1_000 <= len(bench.upstream.taken) < 1_000 + 32
+    assert bench.close().state.steps == 0
+
+
+def test_a_request_for_forbidden_things_is_not_trouble_of_the_house(open_bench: Benches) -> None:
+    """Once a model has answered, our key is good: what is forbidden then is the agent's to explain."""
+    bench = open_bench(_PRICES, _YES, _PINS)
+    assert chat(bench)[0] == 200
+    bench.lane.wait_for(lambda one: one.tally["exact"] == 1, _SOON_S)
+    bench.upstream.answer = answer(403, {"code": "denied", "error": "content violates guidelines"})
+    assert chat(bench)[0] == 403
+    tally = bench.close().state.tally
+    assert (tally["platformFault"], tally["lastGeneration"]) == (None, "agent")
+
+
+def test_embeddings_of_a_model_that_writes_are_not_trouble_of_the_house(open_bench: Benches) -> None:
+    """A provider's 403 to them looks like a key of ours that is not allowed: a re-run for nothing."""
+    error = {"message": "You are not allowed to generate embeddings from this model", "code": None}
+    bench = open_bench(_PRICES, answer(403, {"error": error}), _PINS)
+    assert ask(bench, "/v1/embeddings", {"model": "model-a", "input": "well?"})[0] == 403
+    assert idle(bench).tally["platformFault"] is None
+
+
+def test_the_transcript_says_where_the_providers_are(open_bench: Benches) -> None:
+    """A name alone could be any server: what stands in for a provider must be seen in evidence."""
+    bench = open_bench(_PRICES, _YES, {"model-a": "openai"})
+    bench.close()
+    opened = bench.records()[0]["data"]
+    assert opened["providers"] == {"openai": f"http://127.0.0.1:{bench.upstream.port}/v1"}
+    assert opened["rehearsal"] is None

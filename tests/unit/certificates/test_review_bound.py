@@ -11,8 +11,10 @@ from orchestrator.certificates.bound import relay_policy, why_not_bound
 from orchestrator.certificates.errors import SigningRefusedError
 from orchestrator.certificates.statements import Model, NetworkPolicy, Sha256
 from orchestrator.evidence.transcript import TranscriptError, read
+from orchestrator.observations import Observations
 
 DIGEST = "ab" * 32
+SEEN = Observations(agent_started=True, reward="1", reward_passes=True)
 TERMS: dict[str, Any] = {
     "kind": "agent",
     "pins": [{"model": "model-a", "provider": "house"}],
@@ -80,10 +82,29 @@ def test_a_lost_attempts_transcript_may_break_off(world: Any, lab: Any, tape: An
     shot.run("alpha", 1, lab.LOST, usage=tape.usage_of(short), extra=tape.files_of(short))
 
 
+@pytest.mark.parametrize(("last", "signed"), [("provider", True), ("ok", False), (None, False)])
+def test_an_outage_is_one_that_the_transcript_shows(
+    world: Any, lab: Any, tape: Any, last: str | None, signed: bool
+) -> None:
+    """A re-run for an outage that nobody saw would be a second chance for nothing."""
+    shot = world.screening()
+    lane = f"{shot.attempt_id('alpha', 1)}.agent"
+    opened = {"lane": lane, "kind": "open", "data": {"prices": tape.PRICES}}
+    closed = {"lane": lane, "kind": "close", "data": {"tally": {"lastGeneration": last}}}
+    raw = tape.chained([opened, closed])
+    seen = Observations(agent_started=True, provider_outage=True)
+    given = {"usage": tape.usage_of(raw), "extra": tape.files_of(raw)}
+    if signed:
+        shot.run("alpha", 1, seen, **given)
+    else:
+        with pytest.raises(SigningRefusedError, match="outage"):
+            shot.run("alpha", 1, seen, **given)
+
+
 def test_terms_that_are_those_of_the_certificate_are_bound(predicate: Any, tape: Any) -> None:
     """Caps, models, tools, prices: all of them are promised in the opening."""
     chain = chain_of(tape, predicate.slot.attempt_id)
-    assert why_not_bound(chain, relayed(predicate), lost=False) is None
+    assert why_not_bound(chain, relayed(predicate), SEEN) is None
 
 
 @pytest.mark.parametrize(
@@ -102,20 +123,20 @@ def test_terms_that_are_those_of_the_certificate_are_bound(predicate: Any, tape:
 def test_other_terms_are_not_bound(predicate: Any, tape: Any, changes: dict[str, Any], said: str) -> None:
     """A try that was allowed more, or priced otherwise, is another try."""
     chain = chain_of(tape, predicate.slot.attempt_id, **changes)
-    assert said in (why_not_bound(chain, relayed(predicate), lost=False) or "")
+    assert said in (why_not_bound(chain, relayed(predicate), SEEN) or "")
 
 
 def test_a_rehearsal_is_never_certified_as_real(predicate: Any, tape: Any) -> None:
     """Nor a real try as a rehearsal, by which a lab would take a failure out of the count."""
     chain = chain_of(tape, predicate.slot.attempt_id, rehearsal=DIGEST)
     real = relayed(predicate, rehearsal=DIGEST)
-    assert "rehearsal" in (why_not_bound(chain, real, lost=False) or "")
+    assert "rehearsal" in (why_not_bound(chain, real, SEEN) or "")
     sandbox = predicate.sandbox.model_copy(update={"level": "simulated"})
     simulated = relayed(predicate, rehearsal=DIGEST, sandbox=sandbox)
-    assert why_not_bound(chain, simulated, lost=False) is None
+    assert why_not_bound(chain, simulated, SEEN) is None
     shown = relayed(predicate, sandbox=sandbox)
     chain = chain_of(tape, predicate.slot.attempt_id)
-    assert "rehearsal" in (why_not_bound(chain, shown, lost=False) or "")
+    assert "rehearsal" in (why_not_bound(chain, shown, SEEN) or "")
 
 
 @pytest.mark.parametrize("missing", ["pins", "cap_nusd", "step_limit", "policy", "prices", "rehearsal"])
@@ -125,7 +146,7 @@ def test_a_lane_without_its_terms_is_no_lane(predicate: Any, tape: Any, missing:
     data = {name: value for name, value in TERMS.items() if name != missing}
     records = [{"lane": lane, "kind": "open", "data": data}, {"lane": lane, "kind": "close"}]
     with pytest.raises(TranscriptError):
-        why_not_bound(read(tape.chained(records)), relayed(predicate), lost=False)
+        why_not_bound(read(tape.chained(records)), relayed(predicate), SEEN)
 
 
 def test_a_pass_of_a_metered_agent_needs_its_metering(predicate: Any) -> None:

@@ -1,28 +1,39 @@
-"""A desk that decides on requests as a lane does, with a small price sheet and no relay around it."""
+"""A desk that decides on requests as a lane does, and a bench for one call, with no relay around them."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
+from orchestrator.evidence.transcript import Kind, ledger_of, read
 from orchestrator.prices.entry import ModelPrice, Rates, Tier
 from orchestrator.prices.sheet import PriceSheet
 from workers.relay.admission import Admission, Terms, examine
 from workers.relay.budget import Budget
 from workers.relay.config import LaneOrder, Pin, Policy, Provider
 from workers.relay.errors import RefusedError
+from workers.relay.exchange import Exchange
 from workers.relay.history import History
+from workers.relay.lane import Lane
+from workers.relay.outbox import Head
+from workers.relay.redact import Redactor
 from workers.relay.routes import Purpose, Route
+from workers.relay.upstream import Gate
 from workers.relay.wire.family import Family
 from workers.relay.wire.usage import Completeness
 
 AT: Final = datetime(2026, 6, 1, 12, tzinfo=UTC)
 FIRST: Final = date(2026, 1, 1)
+_CHAT: Final = Route(Family.OPENAI_CHAT, Purpose.GENERATE, "/chat/completions")
+Found = TypeVar("Found")
 
 
 def _rates(**nusd_per_token: int) -> Rates:
@@ -63,7 +74,7 @@ _PROVIDERS: Final = {
 
 
 class Desk:
-    """One lane's admission. `asks` decides on a body and holds nothing; `refuses` gives the refusal's code."""
+    """One lane's admission. `asks` decides on a body and holds nothing, `refuses` gives a refusal's code."""
 
     at = AT
 
@@ -128,7 +139,133 @@ class Desk:
         self.budget.settle(call, Completeness.EXACT, cost_nusd)
 
 
+class Content:
+    """The pieces of a body; an exception among them is raised, an event is waited for."""
+
+    def __init__(self, pieces: list[Any]) -> None:
+        self._pieces = pieces
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            if isinstance(piece, BaseException):
+                raise piece
+            if isinstance(piece, asyncio.Event):
+                await piece.wait()
+            else:
+                yield piece
+
+    def at_eof(self) -> bool:
+        return True
+
+
+class Answer:
+    def __init__(self, status: int, headers: dict[str, str], pieces: list[Any]) -> None:
+        self.status, self.headers, self.content = status, headers, Content(pieces)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    release = close
+
+
+class Scripted:
+    """Stands for `Upstream`: one answer or one error for every call."""
+
+    def __init__(self, providers: Mapping[str, Provider], given: Answer | Exception) -> None:
+        self.gates = {name: Gate(provider) for name, provider in providers.items()}
+        self._given = given
+
+    async def send(self, provider: Provider, url: str, headers: Any, body: bytes) -> Answer:
+        if isinstance(self._given, Exception):
+            raise self._given
+        return self._given
+
+
+class ExchangeBench:
+    """A lane with its transcript in a folder; `play` brings one admitted call to its end."""
+
+    answer = Answer
+
+    def __init__(self, desk: Desk, key: str) -> None:
+        self._desk = desk
+        terms = desk.terms
+        self._providers = terms.providers
+        self.lane = Lane(terms.order, terms.providers, terms.prices, Redactor([key]), lambda lane: None)
+        self.held_nusd = 0
+
+    def begin(self, route: Route) -> Exchange:
+        """Admit a call as the handler does."""
+        google = route.family is Family.GOOGLE
+        body = {"contents": []} if google else {"model": "plain", "max_tokens": 50}
+        admitted = replace(self._desk.asks(route.family, body, model=route.model), route=route)
+        assert admitted.held is not None
+        call, self.held_nusd = self.lane.next_call(), admitted.held.nusd
+        shown = {"purpose": "generate", "model": admitted.pin.model, "provider": admitted.provider.name}
+        self.lane.record(Kind.ADMIT, call, {**shown, "holdNusd": self.held_nusd})
+        self.lane.budget.hold(call, self.held_nusd)
+        return Exchange(self.lane, call, admitted, [])
+
+    def upstream(self, given: Answer | Exception) -> Any:
+        return Scripted(self._providers, given)
+
+    def plays(self, given: Answer | Exception, route: Route = _CHAT) -> tuple[Head | None, bytes]:
+        """Head and bytes that the client gets; the money on disk is then the money in memory."""
+
+        async def play() -> tuple[Head | None, bytes]:
+            exchange = self.begin(route)
+            await exchange.run(self.upstream(given))
+            return await self.seen(exchange)
+
+        return self.run(play())
+
+    def plays_on(self, given: Answer) -> tuple[Head | None, bool]:
+        """The head, and whether the client saw the answer break off."""
+
+        async def play() -> tuple[Head | None, bool]:
+            exchange = self.begin(_CHAT)
+            await exchange.run(self.upstream(given))
+            return await exchange.outbox.head(), exchange.outbox.broken
+
+        return self.run(play())
+
+    async def seen(self, exchange: Exchange) -> tuple[Head | None, bytes]:
+        """What the client gets of a call."""
+        head, body = await exchange.outbox.head(), b""
+        while (data := await exchange.outbox.take()) is not None:
+            body += data
+        return head, body if head is None or head.body is None else head.body
+
+    def run(self, work: Coroutine[Any, Any, Found]) -> Found:
+        """In a loop of its own, and not for ever."""
+        return asyncio.run(asyncio.wait_for(work, 20))
+
+    def raw(self) -> bytes:
+        return (self.lane.order.state_dir / "transcript.jsonl").read_bytes()
+
+    def of(self, kind: Kind) -> list[Mapping[str, Any]]:
+        return [record for record in read(self.raw()).records if record["kind"] == kind]
+
+    def payload(self) -> bytes:
+        """Everything that was kept of the answer."""
+        kept = (record["payload"] for record in self.of(Kind.BODY))
+        return b"".join(
+            base64.b64decode(one["base64"]) if "base64" in one else one["text"].encode() for one in kept
+        )
+
+    def money(self) -> tuple[int, int, int]:
+        """Spent, held and steps, which the transcript alone must give as well."""
+        budget = self.lane.budget
+        assert ledger_of(read(self.raw()).records).spent_nusd == budget.spent_nusd + budget.held_nusd
+        return budget.spent_nusd, budget.held_nusd, budget.steps
+
+
 @pytest.fixture(scope="session")
 def desk() -> Callable[..., Desk]:
     """Makes desks; every model of the sheet is pinned."""
     return Desk
+
+
+@pytest.fixture(scope="session")
+def exchange_bench() -> Callable[[Desk, str], ExchangeBench]:
+    """Makes a bench of a desk and the key that must not be seen."""
+    return ExchangeBench

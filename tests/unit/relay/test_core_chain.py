@@ -90,7 +90,7 @@ def test_a_line_left_out_repeated_or_moved_is_seen(raw: bytes, data: st.DataObje
     lines = lines_of(raw)
     one, other = data.draw(st.lists(st.sampled_from(range(len(lines))), min_size=2, max_size=2, unique=True))
     dropped = lines[:one] + lines[one + 1 :]
-    doubled = lines[:one] + [lines[one]] + lines[one:]
+    doubled = [*lines[:one], lines[one], *lines[one:]]
     swapped = list(lines)
     swapped[one], swapped[other] = lines[other], lines[one]
     for changed in (dropped, doubled, swapped):
@@ -232,7 +232,7 @@ def test_a_record_is_in_the_file_when_add_returns(tmp_path: Path) -> None:
 def test_a_write_in_small_parts_gives_the_same_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operating system may take less than it was given."""
     write: Callable[[int, Any], int] = os.write
-    monkeypatch.setattr(transcript.os, "write", lambda file, data: write(file, bytes(data[:7])))
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, bytes(data[:7])))
     made = Transcript(tmp_path, "lane")
     made.add(Kind.BODY, 1, {}, b"a long payload of many parts")
     made.close()
@@ -246,7 +246,7 @@ def test_a_record_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, "no space left")
 
     made = Transcript(tmp_path, "lane")
-    monkeypatch.setattr(transcript.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="no space left"):
         made.add(Kind.ADMIT, 1, {"holdNusd": 5})
     assert (made.head, made.records) == (START, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import zlib
 
 import pytest
@@ -17,7 +18,7 @@ BODY = b'{"usage": {"prompt_tokens": 3}}' * 40
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     at = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    return [data[start:end] for start, end in zip(at, at[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(at)]
 
 
 @given(st.sampled_from(["gzip", "x-gzip", " GZip "]), st.lists(st.integers(0, 10**6), max_size=20))

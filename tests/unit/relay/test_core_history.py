@@ -28,14 +28,19 @@ def message(family: Family, text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def bound(history: History, family: Family, body: dict[str, Any], model: str = "m") -> int:
-    size = len(json.dumps(body).encode())
-    return history.bound(family, model, body, inspect(family, body), size)
+def size(body: dict[str, Any]) -> int:
+    """Bytes of a request as its client spells it."""
+    return len(json.dumps(body, separators=(",", ":")).encode())
+
+
+def bound(history: History, family: Family, body: dict[str, Any], model: str = "m", more: int = 0) -> int:
+    return history.bound(family, model, body, inspect(family, body), size(body) + more)
 
 
 def noted(family: Family, body: dict[str, Any], tokens: int) -> History:
     history = History()
-    history.note(family, "m", body, inspect(family, body), tokens)
+    facts = inspect(family, body)
+    history.note(family, "m", body, facts, input_tokens=tokens, sent_bytes=size(body))
     return history
 
 
@@ -58,7 +63,7 @@ def test_a_grown_conversation_is_bound_by_the_count_before_and_its_new_bytes(fam
 def test_the_first_call_is_bound_by_its_bytes(family: Family) -> None:
     """Nothing is known yet."""
     body = {**base(family), LISTS[family]: [message(family, "x")]}
-    assert bound(History(), family, body) == len(json.dumps(body))
+    assert bound(History(), family, body) == size(body)
 
 
 @pytest.mark.parametrize("family", LISTS)
@@ -83,7 +88,7 @@ def test_any_change_beside_the_list_falls_back_to_the_bytes(change: dict[str, An
     old = message(CHAT, "x" * 500)
     history = noted(CHAT, {**BASE, "messages": [old]}, 130)
     body = {**BASE, **change, "messages": [old, message(CHAT, "y")]}
-    assert bound(history, CHAT, body) == len(json.dumps(body))
+    assert bound(history, CHAT, body) == size(body)
 
 
 @pytest.mark.parametrize("name", list(BASE))
@@ -92,7 +97,7 @@ def test_a_missing_field_beside_the_list_falls_back_to_the_bytes(name: str) -> N
     old = message(CHAT, "x" * 500)
     history = noted(CHAT, {**BASE, "messages": [old]}, 130)
     body = {key: value for key, value in BASE.items() if key != name} | {"messages": [old]}
-    assert bound(history, CHAT, body) == len(json.dumps(body))
+    assert bound(history, CHAT, body) == size(body)
 
 
 def test_a_history_that_was_edited_or_cut_falls_back_to_the_bytes() -> None:
@@ -108,21 +113,21 @@ def test_a_history_that_was_edited_or_cut_falls_back_to_the_bytes() -> None:
     ]
     for messages in edited:
         body = {**BASE, "messages": messages}
-        assert bound(history, CHAT, body) == len(json.dumps(body))
+        assert bound(history, CHAT, body) == size(body)
 
 
 def test_models_and_families_have_histories_of_their_own() -> None:
     """Each tokenizer counts for itself."""
     body = {**BASE, "messages": [message(CHAT, "x" * 500)]}
     history = noted(CHAT, body, 130)
-    assert bound(history, CHAT, body, "other") == len(json.dumps(body))
-    assert bound(history, ANTHROPIC, body) == len(json.dumps(body))
+    assert bound(history, CHAT, body, "other") == size(body)
+    assert bound(history, ANTHROPIC, body) == size(body)
 
 
 def test_embeddings_have_no_history() -> None:
     """Their input is a list of texts, not a conversation."""
     body = {"model": "m", "input": ["x" * 100]}
-    assert bound(noted(EMBEDDINGS, body, 3), EMBEDDINGS, body) == len(json.dumps(body))
+    assert bound(noted(EMBEDDINGS, body, 3), EMBEDDINGS, body) == size(body)
 
 
 @given(
@@ -135,12 +140,10 @@ def test_the_bound_is_never_above_the_bytes(old: list[str], new: list[str], toke
     messages = [message(CHAT, text) for text in old]
     history = noted(CHAT, {**BASE, "messages": messages}, tokens)
     body = {**BASE, "messages": [*messages, *(message(CHAT, text) for text in new)]}
-    assert 0 <= bound(history, CHAT, body) <= len(json.dumps(body).encode())
+    assert 0 <= bound(history, CHAT, body) <= size(body)
 
 
-@given(
-    st.lists(st.text(max_size=60), min_size=1, max_size=4), st.lists(st.text(max_size=60), max_size=4)
-)
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=4), st.lists(st.text(max_size=60), max_size=4))
 def test_the_bound_covers_a_tokenizer_of_one_token_a_byte(old: list[str], new: list[str]) -> None:
     """The worst tokenizer there can be is still bounded, for what it counted before was its own count."""
 
@@ -153,11 +156,20 @@ def test_the_bound_covers_a_tokenizer_of_one_token_a_byte(old: list[str], new: l
     assert bound(noted(CHAT, first, count(first)), CHAT, grown) >= count(grown) - 1
 
 
+def test_old_messages_that_are_spelled_longer_count_in_full() -> None:
+    """1 and 1.000 are equal values; a provider may read the longer spelling token by token."""
+    old = {"role": "assistant", "content": "x", "extra": 1}
+    body = {**BASE, "messages": [old]}
+    history = noted(CHAT, body, 40)
+    assert bound(history, CHAT, body, more=5_000) == 40 + 5_000
+
+
 def test_admission_uses_the_tightened_bound(desk: Desks) -> None:
     """A second turn holds less than its bytes."""
     lane = desk()
     body = {"model": "plain", "max_tokens": 5, "messages": [message(CHAT, "x" * 4000)]}
     first = lane.asks(CHAT, body)
-    lane.history.note(CHAT, "plain", first.body, first.facts, 1000)
+    sent = len(first.sent)
+    lane.history.note(CHAT, "plain", first.body, first.facts, input_tokens=1000, sent_bytes=sent)
     grown = {**body, "messages": [*body["messages"], message(CHAT, "y")]}  # type: ignore[misc]
     assert lane.asks(CHAT, grown).held.nusd < first.held.nusd

@@ -57,7 +57,7 @@ def error(**fields: Any) -> bytes:
     ],
 )
 def test_a_status_says_whose_trouble_it_is(status: int, fault: Any, shown: bool) -> None:
-    """Our key or account: the platform's, and hidden. A bad request: the agent's. The rest: the provider's."""
+    """Our key or account: the platform's, hidden. A bad request: the agent's. The rest: the provider's."""
     assert judge(status, b"{}") == Failure(fault, shown=shown)
     assert judge(status, b"\xff not json") == Failure(fault, shown=shown)
 
@@ -165,7 +165,7 @@ def test_failures_of_the_provider_are_counted_in_a_row() -> None:
     tally = Tally()
     counted = []
     for last in ("provider", "provider", "ok", "provider", "agent", "provider", "platform"):
-        tally.ended(last)  # type: ignore[arg-type]
+        tally.ended(last)
         counted.append(tally.provider_failures)
     assert counted == [1, 2, 0, 1, 0, 1, 0]
 
@@ -197,9 +197,7 @@ def test_an_exact_usage_is_priced_both_ways_with_its_fees(desk: Desks) -> None:
     used = Buckets(input=10, cache_read=20, cache_write_5m=30, output=40, calls={"web_search": 2})
     found = settlement(reading(used), admitted(desk, tools=[tool]))
     tokens = 10 * 3 + 20 * 1 + 30 * 4 + 40 * 15
-    assert found == Settlement(
-        reading(used), EXACT, (), tokens + 20_000, tokens + 20_000, fees_nusd=20_000
-    )
+    assert found == Settlement(reading(used), EXACT, (), tokens + 20_000, tokens + 20_000, fees_nusd=20_000)
 
 
 def test_the_long_context_tier_is_in_the_list_price_and_not_in_the_standard(desk: Desks) -> None:

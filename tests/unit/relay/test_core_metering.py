@@ -48,9 +48,7 @@ class Lane:
         self._made.add(kind, call, data)
 
     def admit(self, call: int, *, purpose: str = "generate", hold_nusd: int = 5000) -> None:
-        self.add(
-            Kind.ADMIT, call, model="m", provider="p", purpose=purpose, holdNusd=hold_nusd, injected={}
-        )
+        self.add(Kind.ADMIT, call, model="m", provider="p", purpose=purpose, holdNusd=hold_nusd, injected={})
 
     @property
     def raw(self) -> bytes:
@@ -200,7 +198,7 @@ def test_an_exact_call_without_its_figures_is_refused(lane: Lane, missing: str) 
     """Claimed exact, nothing to show: an error that the signer knows, not a crash."""
     lane.admit(1)
     lane.add(Kind.SETTLE, 1, **{name: value for name, value in EXACT.items() if name != missing})
-    with pytest.raises(TranscriptError, match="line 3 of the transcript .* figures"):
+    with pytest.raises(TranscriptError, match=r"line 3 of the transcript .* figures"):
         lane.lines  # noqa: B018 - the property is what is tested
 
 
@@ -223,7 +221,7 @@ def test_an_admission_without_its_terms_is_refused(lane: Lane) -> None:
 def test_a_settlement_of_a_call_that_was_never_admitted_is_refused(lane: Lane) -> None:
     """Money without a call: a record is missing."""
     lane.add(Kind.SETTLE, 7, **EXACT)
-    with pytest.raises(TranscriptError, match="line 2 .*never admitted"):
+    with pytest.raises(TranscriptError, match=r"line 2 .*never admitted"):
         metered.usage_of(lane.raw)
 
 

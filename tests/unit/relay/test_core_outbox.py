@@ -49,9 +49,11 @@ def test_a_waiting_reader_is_woken_by_head_bytes_and_end() -> None:
     async def read() -> list[Any]:
         box = Outbox()
         reader = asyncio.create_task(drain(box))
-        for step in (lambda: box.begin(STREAM), lambda: box.put(b"a"), lambda: box.put(b"b")):
+        await asyncio.sleep(0)
+        box.begin(STREAM)
+        for data in (b"a", b"b"):
             await asyncio.sleep(0)
-            step()
+            box.put(data)
             await asyncio.sleep(0)
         box.end(broken=False)
         return await reader

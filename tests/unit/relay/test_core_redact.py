@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import string
 import urllib.parse
 
@@ -69,7 +70,9 @@ def test_text_is_scrubbed_as_bytes_are() -> None:
 
 
 @given(KEYS, st.binary(max_size=80), st.integers(12, 60), st.binary(max_size=80))
-def test_no_twelve_bytes_from_a_keys_beginning_survive(key: str, before: bytes, cut: int, after: bytes) -> None:
+def test_no_twelve_bytes_from_a_keys_beginning_survive(
+    key: str, before: bytes, cut: int, after: bytes
+) -> None:
     """Wherever the key or a long part from its beginning stands."""
     shown = Redactor([key]).scrub(before + key[:cut].encode() + after)
     assert key[:12].encode() not in shown
@@ -95,7 +98,7 @@ def test_a_key_in_pieces_is_replaced_wherever_it_is_split(
         data = form.join(between)
         at = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
         stream = Redactor([key]).stream()
-        pieces = [stream.feed(data[start:end]) for start, end in zip(at, at[1:], strict=False)]
+        pieces = [stream.feed(data[start:end]) for start, end in itertools.pairwise(at)]
         shown = b"".join(pieces) + stream.rest()
         assert key[:12].encode() not in shown
         assert not any(whole in shown for whole in forms(key))
@@ -107,7 +110,7 @@ def test_pieces_without_a_key_come_out_as_they_went_in(key: str, data: bytes, cu
     assume(not Redactor([key]).touches(data))
     at = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     stream = Redactor([key]).stream()
-    pieces = [stream.feed(data[start:end]) for start, end in zip(at, at[1:], strict=False)]
+    pieces = [stream.feed(data[start:end]) for start, end in itertools.pairwise(at)]
     assert b"".join(pieces) + stream.rest() == data
 
 

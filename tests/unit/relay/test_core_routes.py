@@ -11,6 +11,7 @@ from workers.relay.routes import (
     LocalHello,
     LocalModels,
     Purpose,
+    Resolved,
     Route,
     family_hint,
     query_without_secrets,
@@ -22,7 +23,9 @@ CHAT, RESPONSES, EMBEDDINGS = Family.OPENAI_CHAT, Family.OPENAI_RESPONSES, Famil
 ANTHROPIC, GOOGLE = Family.ANTHROPIC, Family.GOOGLE
 
 
-def found(method: str, path: str, query: str = "", *, anthropic: bool = False, google: bool = False) -> object:
+def found(
+    method: str, path: str, query: str = "", *, anthropic: bool = False, google: bool = False
+) -> Resolved:
     return resolve(method, path, query, anthropic=anthropic, google=google)
 
 

@@ -106,7 +106,7 @@ def test_a_key_file_without_a_key_gives_none(
         file.write_bytes(content)
     account = Account(base_url="https://x.test", key_env="MINE_KEY", key_file=file)
     assert account.key() is None
-    with pytest.raises(ProviderError, match=f"provider mine has no key: the file {file} gives none") as caught:
+    with pytest.raises(ProviderError, match=r"provider mine has no key: the file .* gives none") as caught:
         require_key({"mine": account}, "mine")
     assert caught.value.hint is not None and "--rehearse" in caught.value.hint
 

@@ -1,4 +1,4 @@
-"""What a screening's agent may call: models with providers and prices, conditions, caps; one sentence each."""
+"""What a screening's agent may call: models, providers, prices, conditions; refused in one sentence."""
 
 from __future__ import annotations
 
@@ -246,7 +246,8 @@ def test_every_model_needs_a_key_unless_it_is_rehearsed(
     given = conditions(prices_digest=sheet.digest)
     with pytest.raises(ProviderError, match="provider anthropic has no key"):
         metering_for(home, both, given, say)
-    rehearsed = metering_for(home, both, conditions(prices_digest=sheet.digest, rehearsal_digest="b" * 64), say)
+    scripted = conditions(prices_digest=sheet.digest, rehearsal_digest="b" * 64)
+    rehearsed = metering_for(home, both, scripted, say)
     assert rehearsed is not None
     assert rehearsed.terms.rehearsal == home.root / "rehearsals" / f"{'b' * 64}.toml"
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-this-test")
