@@ -28,8 +28,11 @@ from workers.relay.wire.request import RequestFacts, hides_usage_chunk, inspect,
 
 OVERHEAD_TOKENS: Final = 256
 """Tokens that a provider adds around what was sent (chat template, tool preamble)."""
-MEDIA_TOKENS: Final = 8192
-"""What one image, sound or document may cost beyond its own bytes."""
+IMAGE_TOKENS: Final = 49_152
+"""What one image may cost beyond its own bytes: the dearest way in which a provider cuts one into tiles."""
+CONTEXT_TOKENS: Final = 1 << 20
+"""Held once for documents, sound and film: packed text, silence and still film have more tokens than bytes,
+and only the model's context bounds them."""
 TOOL_USES: Final = 8
 """Uses of an allowed provider-run tool when the request sets no maximum."""
 TOOL_INPUT_TOKENS: Final = 25_000
@@ -189,7 +192,8 @@ def _bounds(asked: Asked, history: History) -> _Bounds:
     facts, family = asked.facts, asked.route.family
     uses = {tool.kind: TOOL_USES if tool.max_uses is None else tool.max_uses for tool in facts.provider_tools}
     tokens = history.bound(family, asked.pin.model, asked.body, facts, len(asked.raw))
-    tokens += OVERHEAD_TOKENS + facts.media_parts * MEDIA_TOKENS + sum(uses.values()) * TOOL_INPUT_TOKENS
+    tokens += OVERHEAD_TOKENS + sum(uses.values()) * TOOL_INPUT_TOKENS
+    tokens += (facts.media_parts - facts.long_media) * IMAGE_TOKENS + bool(facts.long_media) * CONTEXT_TOKENS
     automatic = _AUTOMATIC_WRITES if family in OPENAI_FAMILIES else frozenset[str]()
     audio = asked.price.standard.audio_input is not None and _may_sound(asked.raw)
     return _Bounds(tokens, facts.cache_ttls | automatic, uses, asked.at, audio)

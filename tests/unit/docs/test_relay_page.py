@@ -78,7 +78,8 @@ def test_the_providers_file_is_valid_and_every_key_is_explained(tmp_path: Path) 
     "sentence",
     [
         f"{admission.OVERHEAD_TOKENS} tokens for what providers\n  add",
-        f"and {admission.MEDIA_TOKENS} for each image",
+        f"{admission.IMAGE_TOKENS} for each image",
+        f"a whole context of {admission.CONTEXT_TOKENS} if",
         f"at most {handler.COUNTS_PER_MINUTE} a minute",
         f"at most {handler.BODY_LIMIT_BYTES >> 20} MiB, not packed",
         f"above {handler.BODY_LIMIT_BYTES >> 20} MiB |",

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from orchestrator.prices.buckets import Buckets
 from orchestrator.prices.cost import cost
 from workers.relay.admission import (
+    CONTEXT_TOKENS,
+    IMAGE_TOKENS,
     LEAST_OUTPUT,
-    MEDIA_TOKENS,
     OVERHEAD_TOKENS,
     TOOL_INPUT_TOKENS,
     TOOL_USES,
@@ -191,7 +192,17 @@ def test_media_costs_more_than_its_bytes(desk: Desks) -> None:
     url = "data:image/png;base64,AAAA"
     part = {"type": "image_url", "image_url": {"url": url}}
     body = chat(max_tokens=5, messages=[{"role": "user", "content": [part, part]}])
-    assert desk().asks(CHAT, body).input_bound == len(raw_of(body)) + OVERHEAD_TOKENS + 2 * MEDIA_TOKENS
+    assert desk().asks(CHAT, body).input_bound == len(raw_of(body)) + OVERHEAD_TOKENS + 2 * IMAGE_TOKENS
+
+
+def test_a_document_is_held_as_a_whole_context(desk: Desks) -> None:
+    """It packs its text, silence costs as sound: bytes bound neither. One context bounds them together."""
+    paper = {"type": "document", "source": {"type": "base64", "data": "AAAA"}}
+    picture = {"type": "image", "source": {"type": "base64", "data": "AAAA"}}
+    for parts, more in (([paper], 0), ([paper, paper], 0), ([paper, picture], IMAGE_TOKENS)):
+        body = claude(messages=[{"role": "user", "content": parts}])
+        held = desk(cap_nusd=None).asks(ANTHROPIC, body)
+        assert held.input_bound == len(raw_of(body)) + OVERHEAD_TOKENS + CONTEXT_TOKENS + more
 
 
 @pytest.mark.parametrize(("given_uses", "uses"), [(None, TOOL_USES), (3, 3), (0, 0)])

@@ -28,6 +28,7 @@ def test_an_empty_request_has_plain_facts() -> None:
         choices=1,
         cache_ttls=frozenset(),
         media_parts=0,
+        long_media=0,
         provider_tools=(),
         remote_urls=(),
         stored=None,

@@ -177,6 +177,15 @@ def test_provider_tools_get_a_use_limit() -> None:
     assert sent(ANTHROPIC, {"tools": tools}) is None
 
 
+@pytest.mark.parametrize(("given", "limit"), [(None, 8), (3, None), (8, None), (9, 8), (True, 8), (-1, 8)])
+def test_the_responses_format_limits_all_tool_calls_together(given: object, limit: int | None) -> None:
+    """What was held for must bind: without a limit the provider decides how often it searches."""
+    body = {"tools": [{"type": "web_search"}], "store": False}
+    body |= {} if given is None else {"max_tool_calls": given}
+    found = sent(RESPONSES, body, max_uses={"web_search": 8})
+    assert found == (None if limit is None else {**body, "max_tool_calls": limit})
+
+
 def test_keys_keep_their_order_and_new_ones_follow() -> None:
     """Providers hash prompts in order, and a cache hit depends on it."""
     body = {"stream": True, "model": "m", "service_tier": "flex", "messages": [{"b": 1, "a": 2}]}

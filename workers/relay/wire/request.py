@@ -156,6 +156,7 @@ def inspect(family: Family, body: dict[str, Any]) -> RequestFacts:
         choices=_choices(family, body),
         cache_ttls=frozenset(found.cache_ttls),
         media_parts=found.media_parts,
+        long_media=found.long_media,
         provider_tools=provider_tools(family, body),
         remote_urls=tuple(found.remote_urls),
         stored=found.stored,

@@ -103,6 +103,10 @@ def _policy_changes(
     tier = _TIERS.get(family)
     if tier is not None and body.get("service_tier") not in (None, tier):
         changes["service_tier"] = tier
+    if family is Family.OPENAI_RESPONSES and max_uses:
+        most, given = sum(max_uses.values()), body.get("max_tool_calls")
+        if type(given) is not int or not 0 <= given <= most:
+            changes["max_tool_calls"] = most
     tools = body.get("tools")
     if family is Family.ANTHROPIC and tools and max_uses:
         limited = _with_max_uses(tools, max_uses)
@@ -134,7 +138,8 @@ def rewritten(
     """The body to send, or None when the client's own bytes can go unchanged.
 
     `body` must have passed `inspect` as `facts`. `output_limit` (tokens) replaces any limit of the client;
-    None leaves it. `max_uses` gives a use limit per kind of provider tool that lacks one.
+    None leaves it. `max_uses` gives a use limit per kind of provider tool that lacks one; the Responses
+    format has one limit for all of them.
     `chat_limit_field` is the field that a chat provider reads. Keys keep their
     order, new ones follow; the model is never renamed and `body` is not changed.
     """
