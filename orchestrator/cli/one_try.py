@@ -90,6 +90,7 @@ def _data(found: Reading, ledger: Ledger, slot_id: str) -> dict[str, Any]:
         "task": row["task_id"],
         "k": row["k"],
         "of": screening["conditions"].get("tries"),
+        "simulated": screening["conditions"].get("rehearsal_digest") is not None,
         "state": row["state"],
         "outcome": row["outcome"],
         "reason": row["reason"],
@@ -122,6 +123,8 @@ def _show(data: Mapping[str, Any], chosen: Mapping[str, Any], manifest: Found, c
     rows = []
     if text := sentence(data["reason"]):
         rows.append(("because", text))
+    if data["simulated"]:
+        rows.append(("simulated", "a rehearsal with scripted answers: it never counts as a pass"))
     rows.append(("decided by", _decision(chosen)))
     if chosen["number"] is not None:
         rows.append(("attempt", _attempt_facts(chosen, len(data["attempts"]))))

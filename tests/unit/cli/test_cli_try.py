@@ -22,6 +22,7 @@ TRY_KEYS = {
     "task",
     "k",
     "of",
+    "simulated",
     "state",
     "outcome",
     "reason",

@@ -80,3 +80,21 @@ def test_without_a_relay_nothing_is_said_of_it(cli: Any, metered: tuple[Path, di
     assert "model calls" not in cli("try", tries["bare"], home=home).out
     attempt = json.loads(cli("try", tries["bare"], "--json", home=home).out)["attempts"][0]
     assert attempt["model_calls"] is None
+
+
+def test_a_try_of_a_rehearsal_says_so(cli: Any, tmp_path: Path) -> None:
+    """Its green mark is that of scripted answers (seed 003: simulated, never a pass)."""
+    home = Home(tmp_path / "home").prepare()
+    ledger = open_ledger(home.database_url)
+    try:
+        screening = plan_stub(ledger, ["bare"], tries=1, conditions={"rehearsal_digest": "a" * 64})
+        callbacks = Callbacks(attempt=Metered(), order_for=stub_order)
+        LocalEngine(ledger, callbacks, Settings(idle_ms=5, back_off_ms=1), who="test").run([screening], 1)
+        (one,) = queries.tries(ledger, screening)
+    finally:
+        ledger.close()
+    assert (
+        "a rehearsal with scripted answers: it never counts as a pass"
+        in cli("try", one.row["id"], home=home.root).out
+    )
+    assert json.loads(cli("try", one.row["id"], "--json", home=home.root).out)["simulated"] is True
