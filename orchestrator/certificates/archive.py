@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Final
 
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification.errors import VerificationError
 
 _LOCAL: Final = struct.Struct("<4sHHHHHIIIHH")
 _CENTRAL: Final = struct.Struct("<4sHHHHHHIIIHHHHHII")

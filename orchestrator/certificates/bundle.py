@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from orchestrator.certificates import archive, wire
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.certificates import archive
+from orchestrator.verification import wire
+from orchestrator.verification.errors import VerificationError
 
 TRY_MEDIA_TYPE: Final = "application/vnd.assize.try-bundle.v1+json"
 TRY_SUFFIX: Final = ".trybundle.json"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Final
 
-from orchestrator.certificates.errors import REASONS, Finding
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import Check, EvidenceTally, ScreeningResult, TryResult, Verdict
+from orchestrator.verification.errors import REASONS, Finding
 
 TRY_SCHEMA: Final = "assize.verify-try/1"
 SCREENING_SCHEMA: Final = "assize.verify-screening/1"

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from orchestrator.certificates import wire
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.certificates.shapes import (
     BOOLEAN,
     DATE,
@@ -32,6 +30,8 @@ from orchestrator.certificates.shapes import (
     text,
     words,
 )
+from orchestrator.verification import wire
+from orchestrator.verification.errors import VerificationError
 from scoring.vocabulary import Outcome, Phase, Reason
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"

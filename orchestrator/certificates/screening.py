@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.certificates import bundle, schema
-from orchestrator.certificates.errors import Finding, VerificationError
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import (
     Accounting,
@@ -32,6 +31,7 @@ from orchestrator.certificates.verify import (
     with_findings,
 )
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.verification.errors import Finding, VerificationError
 
 Slot = tuple[str, int]
 # A failed try is a full answer; that a slot ended without one is said once per slot (`uncountable`).

@@ -18,8 +18,8 @@ from typing import Any, Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from orchestrator import canonical
-from orchestrator.certificates import dsse, ed25519, schema, wire
-from orchestrator.certificates.errors import CertificateError, VerificationError
+from orchestrator.certificates import dsse, schema
+from orchestrator.certificates.errors import CertificateError
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.shapes import (
     BASE64_KEY,
@@ -36,6 +36,8 @@ from orchestrator.certificates.shapes import (
 from orchestrator.certificates.shapes import (
     UTC as UTC_PATTERN,
 )
+from orchestrator.verification import ed25519, wire
+from orchestrator.verification.errors import VerificationError
 
 LIMIT_BYTES: Final = 256 * 1024
 USAGES: Final = (schema.OPENING, schema.TRY, schema.SUMMARY)

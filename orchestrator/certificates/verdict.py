@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from orchestrator.certificates.errors import (
+from orchestrator.verification.errors import (
     CHECKS,
     EXIT_NOT_COUNTING,
     EXIT_OK,

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.certificates import bundle, dsse, ed25519, rules, schema
-from orchestrator.certificates.errors import Finding, VerificationError
+from orchestrator.certificates import bundle, dsse, rules, schema
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import EvidenceTally, TryResult, internal
 from orchestrator.evidence.errors import EvidenceError, EvidenceMissingError
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.verification import ed25519
+from orchestrator.verification.errors import Finding, VerificationError
 
 MANIFEST_LIMIT_BYTES: Final = 256 * 1024
 # Hidden tests stay hidden for every task; other evidence only where the task says so.

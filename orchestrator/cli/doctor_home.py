@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.certificates import schema, trust
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.trust import CERTIFICATE_KEY_FILE, ROOT_KEY_FILE, TrustRoot
 from orchestrator.cli.doctor_host import nearest_folder
@@ -26,6 +25,7 @@ from orchestrator.ledger.migrate import HEAD, current
 from orchestrator.ledger.rules import check_rules
 from orchestrator.screenings.attempts import liveness_of
 from orchestrator.screenings.installation import PASSPHRASE_VARIABLE, Installation
+from orchestrator.verification.errors import VerificationError
 
 EXPIRY_WARNING: Final = timedelta(days=60)
 _LEASES: Final = 11

@@ -8,12 +8,12 @@ import click
 
 from orchestrator.certificates import report, trust
 from orchestrator.certificates.bundle import is_screening
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verify import verify_try_bundle
 from orchestrator.cli.output import emit, home_of, json_option, safe
 from orchestrator.errors import UsageError
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.verification.errors import VerificationError
 
 _HEAD = 4
 

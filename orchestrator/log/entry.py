@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from orchestrator.certificates import wire
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log.checkpoint import Checkpoint
+from orchestrator.verification import wire
+from orchestrator.verification.errors import VerificationError
 
 HEADER: Final = b"assize.example/log-entry/v1\n"
 LIMIT_BYTES: Final = 1024

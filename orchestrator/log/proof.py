@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from orchestrator.certificates import wire
-from orchestrator.certificates.errors import Finding, VerificationError
 from orchestrator.log import note, tree
 from orchestrator.log.checkpoint import Checkpoint, LogKey, SignedCheckpoint, open_checkpoint
 from orchestrator.log.witness import Witnessing, WitnessPolicy
+from orchestrator.verification import wire
+from orchestrator.verification.errors import Finding, VerificationError
 
 HEADER: Final = b"c2sp.org/tlog-proof@v1\n"
 EXTRA_LIMIT_BYTES: Final = 64 * 1024

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import note, tiles, tree
 from orchestrator.log.audit import CHECKPOINT_FILE
 from orchestrator.log.checkpoint import Checkpoint
 from orchestrator.log.proof import ConsistencyProof, LogVerifier, TlogProof
 from orchestrator.log.tiles import Tiles
+from orchestrator.verification.errors import VerificationError
 
 
 class LogReader:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification.errors import VerificationError
 
 HASH_BYTES: Final = 32
 EMPTY_ROOT: Final = hashlib.sha256().digest()

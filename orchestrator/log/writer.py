@@ -17,7 +17,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import checkpoint, note, tiles, tree
 from orchestrator.log.audit import CHECKPOINT_FILE
 from orchestrator.log.checkpoint import Checkpoint, NoteKey
@@ -26,6 +25,7 @@ from orchestrator.log.files import Disk
 from orchestrator.log.keys import KeyIndex
 from orchestrator.log.note import Signature
 from orchestrator.log.tiles import ENTRIES, WIDTH, Edge, Tiles, tile_path
+from orchestrator.verification.errors import VerificationError
 
 SIGNED_FILE: Final = "signed"
 _TILE: Final = re.compile(r"tile/(\d{1,2}|entries)/((?:x\d{3}/)*\d{3})(?:\.p/(\d{1,3}))?")

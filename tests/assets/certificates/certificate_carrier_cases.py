@@ -18,7 +18,8 @@ from certificate_world import (
     trust_root_with,
 )
 
-from orchestrator.certificates import archive, bundle, dsse, ed25519, trust, wire
+from orchestrator.certificates import archive, bundle, dsse, trust
+from orchestrator.verification import ed25519, wire
 
 
 def add_carriers(b: Builder) -> None:

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from orchestrator.certificates import report, trust
-from orchestrator.certificates.errors import REASONS, VerificationError
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verdict import ScreeningResult, TryResult, Verdict
 from orchestrator.certificates.verify import Policy, verify_try_bundle
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.verification.errors import REASONS, VerificationError
 
-INDEX = Path(__file__).resolve().parents[2] / "assets" / "certificates" / "index.json"
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+INDEX = ASSETS / "certificates" / "index.json"
+LOG_INDEX = ASSETS / "log" / "index.json"
 CASES: list[dict[str, Any]] = json.loads(INDEX.read_text())
 # Rows that need a log, a remembered checkpoint, witnesses or a chain of trust roots belong to those.
 ROWS = {*range(1, 9), *range(9, 25), 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 45, 46, 47, 48}
@@ -85,5 +87,6 @@ def test_every_row_has_a_file() -> None:
 
 def test_every_reason_code_is_provoked(case_files: Path) -> None:
     """No code of the closed table is dead; the rest is provoked by tests of their own."""
-    seen = {code for case in CASES for code in (*case["codes"], *case["notes"])}
+    both = [*CASES, *json.loads(LOG_INDEX.read_text())]
+    seen = {code for case in both for code in (*case["codes"], *case["notes"])}
     assert set(REASONS) - seen == {"unreadable", "trust-root-pin", "internal"}

@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import x25519
 
 from orchestrator.certificates import trust
-from orchestrator.certificates.errors import CertificateError, KeyFileError, VerificationError
+from orchestrator.certificates.errors import CertificateError, KeyFileError
 from orchestrator.certificates.keys import SigningKey
+from orchestrator.verification.errors import VerificationError
 
 NOW_MS = 1_790_000_000_000
 

@@ -15,8 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orchestrator import canonical
-from orchestrator.certificates import schema, wire
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.certificates import schema
+from orchestrator.verification import wire
+from orchestrator.verification.errors import VerificationError
 
 KEYS = st.text(st.characters(max_codepoint=127), max_size=8)
 LEAVES = (
