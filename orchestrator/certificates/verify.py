@@ -79,7 +79,7 @@ def _key_findings(trust: TrustRoot, keyid: str, kind: str, issued_at: str) -> li
     key, found = trust.keys[keyid], []
     if kind not in key.usages:
         found.append(Finding("key-usage", f"key {keyid} may not sign {kind}"))
-    if key.revoked:
+    if key.revoked_from is not None and key.log is None:
         # Only a log position could show that a statement is older than the revocation.
         found.append(Finding("key-revoked", f"key {keyid} is revoked and the statement is not logged"))
     if not key.not_before <= issued_at < key.not_after:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.certificates import schema, trust
+from orchestrator.certificates.founding import CERTIFICATE_KEY_FILE, ROOT_KEY_FILE
 from orchestrator.certificates.keys import SigningKey
-from orchestrator.certificates.trust import CERTIFICATE_KEY_FILE, ROOT_KEY_FILE, TrustRoot
+from orchestrator.certificates.trust import TrustRoot
 from orchestrator.cli.doctor_host import nearest_folder
 from orchestrator.cli.failures import expected
 from orchestrator.cli.findings import Finding, Health, broken, missing, ok, warn

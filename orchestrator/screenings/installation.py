@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orchestrator.certificates import trust
+from orchestrator.certificates import founding, trust
+from orchestrator.certificates.founding import CERTIFICATE_KEY_FILE
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.signer import FileSigner, Signer
-from orchestrator.certificates.trust import CERTIFICATE_KEY_FILE, TrustRoot
+from orchestrator.certificates.trust import TrustRoot
 from orchestrator.errors import UsageError
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
@@ -52,7 +53,7 @@ class Installation:
         issuer = os.environ.get(ISSUER_VARIABLE, DEFAULT_ISSUER)
         if not _ID.fullmatch(issuer):
             raise UsageError(f"{ISSUER_VARIABLE} is {issuer!r}: lower-case letters, digits and ._:@/+- only")
-        return trust.create(
+        return founding.create(
             self.home.keys,
             self.home.trust_root,
             issuer=issuer,

@@ -16,7 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from certificate_builder import Builder, Case
-from certificate_carrier_cases import add_carriers, add_trust_roots
+from certificate_carrier_cases import add_carriers
+from certificate_root_cases import add_chains, add_log_entries, add_trust_roots
 from certificate_screening_cases import add_screenings
 from certificate_single_cases import add_content, add_evidence, add_genuine, add_signature, add_spelling
 
@@ -47,6 +48,8 @@ def build(folder: Path) -> list[Case]:
         add_screenings,
         add_carriers,
         add_trust_roots,
+        add_chains,
+        add_log_entries,
     ):
         part(b)
     spoil_stores(b)

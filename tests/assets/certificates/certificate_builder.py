@@ -21,7 +21,10 @@ P = "predicate"
 
 @dataclass
 class Case:
-    """One file and what verification must say of it; `codes` are all reasons with a non-zero exit."""
+    """One file and what verification must say of it; `codes` are all reasons with a non-zero exit.
+
+    `after` names the versions that a trust root is said to follow.
+    """
 
     name: str
     row: int
@@ -33,6 +36,7 @@ class Case:
     store: str | None = None
     current_packs: dict[str, str] | None = None
     notes: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
 
 
 class Builder:

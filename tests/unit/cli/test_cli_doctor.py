@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.certificates import trust
+from orchestrator.certificates import founding
 from orchestrator.cli import doctor, doctor_home, doctor_host
 from orchestrator.cli.findings import Health
 from orchestrator.home import Home
@@ -77,7 +77,7 @@ def home(tmp_path: Path, world: Any) -> Iterator[Home]:
     """A whole home: seeded ledger and evidence, keys, trust root, locked base image."""
     made = Home(tmp_path / "home")
     shutil.copytree(world.home.root, made.root)
-    trust.create(made.keys, made.trust_root, issuer="test", now_unix_ms=NOW_MS)
+    founding.create(made.keys, made.trust_root, issuer="test", now_unix_ms=NOW_MS)
     ImageLock(made.images_lock).record("assize/base:1", LockedImage(IMAGE, "local", "", "", "amd64", "test"))
     yield made
 
@@ -235,7 +235,7 @@ def test_key_modes_absent_keys_and_foreign_keys(fake: FakeEngine, home: Home, tm
     assert health(home)["key certificate"][0] is Health.BROKEN
     certificate.unlink()
     assert health(home)["key certificate"][0] is Health.MISSING
-    trust.create(tmp_path / "other", tmp_path / "other.json", issuer="test", now_unix_ms=NOW_MS)
+    founding.create(tmp_path / "other", tmp_path / "other.json", issuer="test", now_unix_ms=NOW_MS)
     shutil.copy(tmp_path / "other" / "certificate.pem", certificate)
     certificate.chmod(0o600)
     found = health(home)["key certificate"]
@@ -252,7 +252,7 @@ def test_trust_root_expiry(
     """Two years valid: a warning in the last 60 days, broken afterwards."""
     home.trust_root.unlink()
     made_ms = time.time_ns() // 1_000_000 - age_days * 86_400_000
-    trust.create(home.keys, home.trust_root, issuer="test", now_unix_ms=made_ms)
+    founding.create(home.keys, home.trust_root, issuer="test", now_unix_ms=made_ms)
     assert health(home)["trust root"][0] is expected
 
 
