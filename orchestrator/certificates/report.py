@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from orchestrator.certificates.audit import LogAudit
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import Check, EvidenceTally, ScreeningResult, TryResult, Verdict
+from orchestrator.log.proof import NOT_WITNESSED
 from orchestrator.verification.errors import REASONS, Finding
 
 TRY_SCHEMA: Final = "assize.verify-try/1"
 SCREENING_SCHEMA: Final = "assize.verify-screening/1"
+AUDIT_SCHEMA: Final = "assize.verify-audit/1"
 LIMITS: Final = "proves who certified and that nothing changed; not that the grader or the pack is right"
+_SAID: Final = {"ok": "yes", "failed": "NO", "undecided": "UNDECIDED", "not-done": "no"}
 _NUSD: Final = 10**9
 _SHOWN: Final = 20
 
@@ -46,6 +51,7 @@ def _common(result: TryResult | ScreeningResult, trust: TrustRoot | None) -> dic
         "checks": [_check_data(check) for check in result.checks],
         "findings": [_finding_data(finding) for finding in result.findings],
         "evidence": asdict(result.evidence),
+        "log": None if result.log is None else asdict(result.log),
         "trustRoot": None if trust is None else {"version": trust.version, "sha256": trust.sha256},
         "limits": LIMITS,
     }
@@ -82,6 +88,7 @@ def _listed(one: TryResult) -> dict[str, Any]:
     body = one.predicate
     return {
         "number": one.number,
+        "logIndex": one.index,
         "certificate": one.digest,
         "exit": one.exit_code,
         "reasons": list(one.reasons),
@@ -103,25 +110,23 @@ def _evidence_row(tally: EvidenceTally) -> str:
     return _row("evidence", f"{tally.checked} checked, {tally.withheld} withheld, {tally.missing} missing")
 
 
-def _honest_rows(result: TryResult | ScreeningResult) -> list[str]:
-    """The rows on what this version cannot check."""
+def _log_rows(result: TryResult | ScreeningResult) -> list[str]:
+    """Whether it is logged and witnessed; what cannot be checked is said, not passed over."""
     by_name = {check.name: check for check in result.checks}
-    return [
-        _row("logged", f"no   {by_name['logged'].detail}"),
-        _row("witnessed", f"no   {by_name['witnessed'].detail}"),
-        _row("notices", by_name["notices"].detail),
-    ]
+    both = [by_name[name] for name in ("logged", "witnessed")]
+    rows = [_row(check.name, f"{_SAID[check.status]:<4} {check.detail}") for check in both]
+    return [*rows, _row("notices", by_name["notices"].detail)]
 
 
-def _problem_rows(result: TryResult | ScreeningResult) -> list[str]:
+def _problem_rows(findings: Sequence[Finding]) -> list[str]:
     rows = []
-    bad = [f for f in result.findings if REASONS[f.code].exit_code]
+    bad = [f for f in findings if REASONS[f.code].exit_code]
     for finding in bad[:_SHOWN]:
         place = f"{finding.where}: " if finding.where else ""
         rows.append(_row("reason", f"{finding.code}: {place}{finding.detail}"))
     if len(bad) > _SHOWN:
         rows.append(_row("reason", f"and {len(bad) - _SHOWN} more (all with --json)"))
-    rows += [_row("note", f.detail) for f in result.findings if not REASONS[f.code].exit_code][:_SHOWN]
+    rows += [_row("note", f.detail) for f in findings if not REASONS[f.code].exit_code][:_SHOWN]
     return rows
 
 
@@ -145,7 +150,7 @@ def try_text(result: TryResult, trust: TrustRoot | None = None) -> str:
     rows = [_row("authentic", _verdict(result.authentic))]
     if result.keyid:
         rows[0] = _row("authentic", f"{_verdict(result.authentic):<4} key {result.keyid}, try-certificate/v1")
-    rows += _root_rows(trust) + _honest_rows(result)
+    rows += _root_rows(trust) + _log_rows(result)
     rows += [_evidence_row(result.evidence)]
     body = result.predicate
     if body is not None:
@@ -159,7 +164,7 @@ def try_text(result: TryResult, trust: TrustRoot | None = None) -> str:
             )
         )
         rows.append(_outcome_row(body))
-    rows += _problem_rows(result)
+    rows += _problem_rows(result.findings)
     rows.append(_row("COMPLETE", _verdict(result.complete)))
     counts = "yes, as a pass" if result.counts is Verdict.YES else _verdict(result.counts)
     rows += [_row("COUNTS", counts), _row("limits", LIMITS)]
@@ -170,7 +175,7 @@ def screening_text(result: ScreeningResult, trust: TrustRoot | None = None) -> s
     """One screening for a person."""
     keys = ", ".join(result.keyids)
     rows = [_row("authentic", f"{_verdict(result.authentic):<4} {'keys ' + keys if keys else ''}".rstrip())]
-    rows += _root_rows(trust) + _honest_rows(result) + [_evidence_row(result.evidence)]
+    rows += _root_rows(trust) + _log_rows(result) + [_evidence_row(result.evidence)]
     if result.opening is not None:
         opening, sums = result.opening, result.accounting
         rows += [
@@ -188,9 +193,47 @@ def screening_text(result: ScreeningResult, trust: TrustRoot | None = None) -> s
                 f"{sums.invalid} invalid, {sums.unaccounted} unaccounted; {sums.reruns} re-runs",
             ),
         ]
-    rows += _problem_rows(result)
+    rows += _problem_rows(result.findings)
     rows.append(_row("COMPLETE", _verdict(result.complete)))
     rows += [_row("COUNTS", _verdict(result.counts)), _row("limits", LIMITS)]
+    return "\n".join(rows)
+
+
+def audit_data(found: LogAudit, trust: TrustRoot) -> dict[str, Any]:
+    """The audit of a log as plain data."""
+    seen = found.witnessing
+    return {
+        "schema": AUDIT_SCHEMA,
+        "exit": found.exit_code,
+        "reasons": list(found.reasons),
+        "findings": [_finding_data(finding) for finding in found.findings],
+        "origin": found.origin or None,
+        "size": found.size,
+        "statements": found.statements,
+        "read": found.read,
+        "withheld": found.withheld,
+        "unclosed": found.unclosed,
+        "witnesses": None if seen is None else {"cosigned": len(seen.times), "known": seen.known},
+        "trustRoot": {"version": trust.version, "sha256": trust.sha256},
+        "limits": LIMITS,
+    }
+
+
+def audit_text(found: LogAudit, trust: TrustRoot) -> str:
+    """The audit of a log for a person."""
+    seen, kinds = found.witnessing, [f"{count} {kind}" for kind, count in sorted(found.statements.items())]
+    rows = [_row("log", f"{found.origin or 'not opened'}, {found.size} entries"), *_root_rows(trust)]
+    if seen is None or not seen.required:
+        rows.append(_row("witnessed", f"no   {NOT_WITNESSED.detail}"))
+    else:
+        rows.append(_row("witnessed", f"{len(seen.times)} of {seen.known} witnesses"))
+    rows += [
+        _row("statements", ", ".join(kinds) or "none"),
+        _row("read", f"{found.read} published and checked, {found.withheld} withheld"),
+        _row("screenings", f"{found.unclosed} opened and not closed"),
+    ]
+    rows += _problem_rows(found.findings)
+    rows += [_row("SOUND", "yes" if found.exit_code == 0 else "NO"), _row("limits", LIMITS)]
     return "\n".join(rows)
 
 

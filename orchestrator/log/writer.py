@@ -99,6 +99,10 @@ class LogWriter:
         """The signed note that is published."""
         return self._note.encode()
 
+    def place(self, raw: bytes) -> int:
+        """The index that an entry has, or would get when appended now; raises `LogConflictError`."""
+        return self._place([raw], _keys_of([raw]))[0][0]
+
     def append(self, entries: Sequence[bytes]) -> Appended:
         """Append a batch and publish the checkpoint that covers it; returns when all of it is durable.
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator import canonical
-from orchestrator.certificates import bundle, dsse, issue, runner
+from orchestrator.certificates import bundle, issue, runner
 from orchestrator.certificates.issue import OpenedScreening, TryFacts
 from orchestrator.certificates.metered import TRANSCRIPT_LIMIT_BYTES, usage_of
 from orchestrator.certificates.signer import Signed, Signer
@@ -30,13 +29,15 @@ from orchestrator.ledger import queries
 from orchestrator.ledger.queries import AttemptView
 from orchestrator.ledger.records import CertificateKind, StoredCertificate, add_certificate, certificates
 from orchestrator.ledger.states import SlotState
+from orchestrator.log.errors import LogError
 from orchestrator.observations import Observations
+from orchestrator.screenings.bundling import payload_json, predicate_of, write_file, write_screening_bundle
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, opening_statement
 from orchestrator.screenings.orders import Bench
+from orchestrator.verification.errors import VerificationError
 from scoring.vocabulary import Outcome, Phase, Reason
 
-SCREENING_FILE: Final = "screening.zip"
 REPORT_LIMIT_BYTES: Final = 1 << 20
 _FILE_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
 _WHO: Final = "signer"
@@ -106,6 +107,7 @@ class Certifier:
     ):
         self._installation = installation
         self._signer = signer
+        self._logbook = installation.logbook()
         self._issuer = issuer
         self._bench = bench
         self._screening_id = screening_id
@@ -130,6 +132,7 @@ class Certifier:
             opened_unix_ms=row["created_ms"],
         )
         signed = self._signer.sign(statement)
+        self._enter(signed)
         self._write("opening.json", signed.envelope)
         self._keep(CertificateKind.OPENING, signed, None)
 
@@ -162,8 +165,9 @@ class Certifier:
             self._opening(), facts, end, usage, issued_unix_ms=self._issued(view, end)
         )
         signed = self._signer.sign(statement)
+        proof = self._logged(attempt_id, signed)
         name = f"{_FILE_UNFIT.sub('_', facts.task_id)}.try{facts.index}.attempt{number}{bundle.TRY_SUFFIX}"
-        path = self._write(name, bundle.encode_try(signed.envelope, signed.manifest or b""))
+        path = self._write(name, bundle.encode_try(signed.envelope, signed.manifest or b"", proof))
         self._keep(CertificateKind.TRY, signed, attempt_id, path)
 
     def close(self) -> Path:
@@ -185,9 +189,25 @@ class Certifier:
             cancelled=cancelled,
         )
         signed = self._signer.sign(statement)
+        self._enter(signed)
         if not self._stored(CertificateKind.SUMMARY):
             self._keep(CertificateKind.SUMMARY, signed, None)
         return write_screening_bundle(self._installation, self._screening_id, signed.envelope)
+
+    def _enter(self, signed: Signed) -> None:
+        """Log before anything is stored: what the ledger knows as certified is in the log."""
+        if self._logbook is not None:
+            self._logbook.enter(signed.envelope)
+
+    def _logged(self, attempt_id: str, signed: Signed) -> bytes | None:
+        """Log a certificate; its proof, None under a trust root without logs."""
+        if self._logbook is None:
+            return None
+        try:
+            self._logbook.enter(signed.envelope)
+            return self._logbook.prove([signed.envelope])[0].encode()
+        except (LogError, VerificationError) as error:
+            raise UncertifiedError(f"attempt {attempt_id} is not logged: {error.message}") from error
 
     def _with_observations(self, view: AttemptView, end: RecordedEnd) -> RecordedEnd:
         """Evidence for an attempt whose worker could leave none: what the ledger knows was observed."""
@@ -249,12 +269,12 @@ class Certifier:
             stored = self._stored(CertificateKind.OPENING)
             if not stored:
                 raise UncertifiedError(f"screening {self._screening_id} has no opening statement")
-            predicate = OpeningPredicate.model_validate(_predicate_data(stored[0]), strict=False)
+            predicate = OpeningPredicate.model_validate(predicate_of(stored[0]), strict=False)
             self._opened = OpenedScreening(predicate, stored[0].digest)
         return self._opened
 
     def _predicate(self, stored: StoredCertificate) -> TryPredicate:
-        return TryPredicate.model_validate(_predicate_data(stored), strict=False)
+        return TryPredicate.model_validate(predicate_of(stored), strict=False)
 
     def _stored(self, kind: CertificateKind) -> list[StoredCertificate]:
         return certificates(self._installation.ledger, self._screening_id, kind)
@@ -282,52 +302,8 @@ def sandbox_report(store: EvidenceStore, manifest_digest: str) -> dict[str, Any]
     """The sandbox report among an attempt's evidence; None for an attempt that could leave none."""
     manifest = EvidenceManifest.from_bytes(store.read(manifest_digest, MANIFEST_LIMIT_BYTES))
     found = [file.sha256 for file in manifest.files if file.role is Role.SANDBOX_REPORT and file.sha256]
-    return _json(store.read(found[0], REPORT_LIMIT_BYTES)) if found else None
-
-
-def write_file(path: Path, data: bytes) -> Path:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_bytes(data)
-    temporary.replace(path)
-    return path
+    return payload_json(store.read(found[0], REPORT_LIMIT_BYTES)) if found else None
 
 
 def _observations(data: dict[str, Any]) -> Observations:
     return Observations(**data)
-
-
-def _predicate_data(stored: StoredCertificate) -> dict[str, Any]:
-    envelope = dsse.decode(stored.envelope, dsse.STATEMENT_TYPE, len(stored.envelope))
-    data: dict[str, Any] = _json(envelope.payload)["predicate"]
-    return data
-
-
-def _json(payload: bytes) -> dict[str, Any]:
-    data: dict[str, Any] = canonical.decode_strict(payload)
-    return data
-
-
-def write_screening_bundle(installation: Installation, screening_id: str, summary: bytes | None) -> Path:
-    """The one file a reader needs: opening, every certificate in plan order, summary."""
-    stored = certificates(installation.ledger, screening_id)
-    opening = next(one for one in stored if one.kind is CertificateKind.OPENING)
-    order = {entry["taskId"]: place for place, entry in enumerate(_predicate_data(opening)["plan"])}
-    tries = []
-    for one in stored:
-        if one.kind is CertificateKind.TRY:
-            body = _predicate_data(one)
-            slot = body["try"]
-            tries.append(((order[body["task"]["id"]], slot["index"], slot["attempt"]), one))
-    tries.sort(key=lambda item: item[0])
-    bundles = [_try_bundle(installation, one) for _, one in tries]
-    raw = bundle.encode_screening(opening.envelope, bundles, summary)
-    return write_file(installation.home.certificates / screening_id / SCREENING_FILE, raw)
-
-
-def _try_bundle(installation: Installation, stored: StoredCertificate) -> bytes:
-    envelope = dsse.decode(stored.envelope, dsse.STATEMENT_TYPE, len(stored.envelope))
-    subject = _json(envelope.payload)["subject"][0]["digest"]["sha256"]
-    manifest = installation.store.read(subject, MANIFEST_LIMIT_BYTES)
-    return bundle.encode_try(stored.envelope, manifest)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.certificates import founding, trust
-from orchestrator.certificates.founding import CERTIFICATE_KEY_FILE
+from orchestrator.certificates.founding import CERTIFICATE_KEY_FILE, LOG_KEY_FILE
 from orchestrator.certificates.keys import SigningKey
+from orchestrator.certificates.logbook import Logbook
 from orchestrator.certificates.signer import FileSigner, Signer
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.errors import UsageError
@@ -66,6 +67,16 @@ class Installation:
         root = self.trust_root()
         key = SigningKey.load(self.home.keys / CERTIFICATE_KEY_FILE, _passphrase_file())
         return FileSigner(key, self.store, root)
+
+    def logbook(self) -> Logbook | None:
+        """The log in which everything signed here is entered; None under a trust root without logs."""
+        root = self.trust_root()
+        if not root.logs:
+            return None
+        path = self.home.keys / LOG_KEY_FILE
+        return Logbook(
+            self.home.log, self.home.log_state, root, lambda: SigningKey.load(path, _passphrase_file())
+        )
 
     def close(self) -> None:
         """Give database connections back."""

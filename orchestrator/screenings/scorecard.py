@@ -13,7 +13,7 @@ from orchestrator.handover import Handover, from_files
 from orchestrator.ledger import queries
 from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.packs.catalog import list_packs
-from orchestrator.screenings.certify import SCREENING_FILE, write_screening_bundle
+from orchestrator.screenings.bundling import SCREENING_FILE, write_screening_bundle
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.tags import task_tags
 from orchestrator.verification.errors import VerificationError

@@ -65,8 +65,8 @@ REASONS: Final[dict[str, ReasonRule]] = {
         time="time-order",
         manifest="manifest",
         binding="opening-mismatch screening-mismatch mixed judge-mismatch task-mismatch conditions-mismatch",
-        logged="proof-form checkpoint-form checkpoint-unsigned origin inclusion consistency rollback "
-        "split-view log-tile log-root entry-form",
+        logged="not-logged log-closed proof-form checkpoint-form checkpoint-unsigned origin inclusion "
+        "consistency rollback split-view log-tile log-root entry-form",
         witnessed="cosignature",
     ),
     **_rules(
