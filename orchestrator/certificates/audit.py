@@ -165,7 +165,7 @@ class _Reading:
             envelope = tiles.read_file(path, ENTRY_LIMIT_BYTES)
             opened = read_signed(envelope, kind, self._trust)
             place = entry.position(kind, opened.predicate)
-            again = entry.statement_entry(opened.signed, opened.keyid, opened.signature, place)
+            again = entry.digest_entry(opened.digest, opened.keyid, opened.signature, place)
         except VerificationError as error:
             self.findings += [replace(one, where=where) for one in error.findings]
             return

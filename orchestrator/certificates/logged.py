@@ -41,8 +41,8 @@ class Verified(Protocol):
         """Its signature."""
 
     @property
-    def signed(self) -> bytes:
-        """The bytes that it covers."""
+    def digest(self) -> str:
+        """Hex SHA-256 of the bytes that it covers."""
 
     @property
     def predicate(self) -> dict[str, Any]:
@@ -108,6 +108,7 @@ class LogChecks:
             origin: LogVerifier(log.key, trust.witness_policy) for origin, log in trust.logs.items()
         }
         self._seen: dict[Checkpoint, _Seen] = {}
+        self._current: _Seen | None = None
         self._first_time: tuple[Witnessing, str | None] | None = None
 
     def check(self, statement: Verified, proof: bytes | None) -> tuple[int | None, list[Finding]]:
@@ -133,13 +134,15 @@ class LogChecks:
         self, statement: Verified, key: TrustedKey, issued_at: str, proof: bytes
     ) -> tuple[int, list[Finding]]:
         where = entry.position(statement.kind, statement.predicate)
-        raw = entry.statement_entry(statement.signed, statement.keyid, statement.signature, where)
+        raw = entry.digest_entry(statement.digest, statement.keyid, statement.signature, where)
         origin = key.log or ""
         located = self._verifiers[origin].locate(proof, raw)
         head, final = located.checkpoint, self.trust.logs[origin].final_size
-        seen = self._seen.setdefault(head, _Seen(head, located.witnessing))
-        if not seen.witnessing.met:
-            seen.witnessing = located.witnessing
+        seen = self._current
+        if seen is None or seen.checkpoint is not head:
+            seen = self._current = self._seen.setdefault(head, _Seen(head, located.witnessing))
+            if not seen.witnessing.met:
+                seen.witnessing = located.witnessing
         seen.entries, seen.index = seen.entries + 1, located.index
         found = key.objections(located.index)
         if final is not None and head.size > final:

@@ -48,14 +48,13 @@ DEFAULT_POLICY: Final = Policy()
 class Opened:
     """A statement whose signature and form are good; `findings` may still say that it is not acceptable.
 
-    `signature` is that of the trusted key `keyid` over `signed`; `index` is the place in the log.
+    `digest` is the hex SHA-256 of what the trusted key `keyid` signed, `index` the place in the log.
     """
 
     kind: str
     digest: str
     keyid: str
     signature: bytes
-    signed: bytes
     statement: dict[str, Any]
     findings: tuple[Finding, ...]
     index: int | None = None
@@ -99,9 +98,10 @@ def _key_findings(trust: TrustRoot, keyid: str, kind: str, issued_at: str) -> li
 
 def open_statement(raw: bytes, kind: str, logs: LogChecks, proof: bytes | None) -> Opened:
     """Check envelope, signature, form, content and place in the log of one statement; see `read_signed`."""
-    opened = read_signed(raw, kind, logs.trust)
-    index, more = logs.check(opened, proof)
-    return replace(opened, findings=(*opened.findings, *more), index=index)
+    one = read_signed(raw, kind, logs.trust)
+    index, more = logs.check(one, proof)
+    findings = (*one.findings, *more)
+    return Opened(kind, one.digest, one.keyid, one.signature, one.statement, findings, index)
 
 
 def read_signed(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
@@ -124,7 +124,7 @@ def read_signed(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
     if predicate["issuer"] != trust.issuer:
         found.append(Finding("key-usage", f"issuer {predicate['issuer']} is not that of the trust root"))
     digest = dsse.statement_digest(signed)
-    return Opened(kind, digest, keyid, signature, signed, statement, (*found, *notes))
+    return Opened(kind, digest, keyid, signature, statement, (*found, *notes))
 
 
 def check_manifest(raw: bytes, opened: Opened) -> tuple[list[dict[str, Any]], list[Finding]]:

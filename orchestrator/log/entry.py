@@ -74,7 +74,11 @@ def statement_entry(signed_bytes: bytes, keyid: str, signature: bytes, where: Po
     To be called with what a verifier has just checked, never with what a bundle claims to be logged.
     Raises `VerificationError` (`entry-form`) when a part has another shape.
     """
-    digest = hashlib.sha256(signed_bytes).hexdigest()
+    return digest_entry(hashlib.sha256(signed_bytes).hexdigest(), keyid, signature, where)
+
+
+def digest_entry(digest: str, keyid: str, signature: bytes, where: Position) -> bytes:
+    """The same from the hex SHA-256 of the PAE bytes, for who has just hashed them."""
     middle = f"{keyid} {wire.base64_encode(signature).decode()}"
     return _checked(digest, middle, where)
 

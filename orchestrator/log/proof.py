@@ -32,7 +32,7 @@ _CONSISTENCY: Final = re.compile(rb"old %b\n%b" % (_NUMBER, _PATH))
 
 
 def _hashes(lines: bytes) -> tuple[bytes, ...]:
-    return tuple(binascii.a2b_base64(line) for line in lines.split())
+    return tuple([binascii.a2b_base64(line) for line in lines.split()])
 
 
 def _lines(hashes: Sequence[bytes]) -> bytes:

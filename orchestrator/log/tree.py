@@ -120,7 +120,7 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
     """
     if not 0 <= index < size or len(leaf) != HASH_BYTES or len(expected) != HASH_BYTES:
         raise VerificationError("inclusion", f"no leaf {index} in a tree of {size}")
-    if any(len(item) != HASH_BYTES for item in proof):
+    if proof and set(map(len, proof)) != {HASH_BYTES}:
         raise VerificationError("inclusion", "a hash of the proof is not 32 bytes")
     at, last, found = index, size - 1, leaf
     for item in proof:
