@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.certificates import founding
+from orchestrator.certificates import founding, trust
+from orchestrator.certificates.keys import SigningKey
 from orchestrator.cli import doctor, doctor_home, doctor_host
 from orchestrator.cli.findings import Health
 from orchestrator.home import Home
 from orchestrator.ledger import invariants
+from orchestrator.log.writer import LogWriter
 from sandbox_images.lock import ImageLock, LockedImage
 
 IMAGE = "sha256:" + "b" * 64
@@ -243,6 +245,27 @@ def test_key_modes_absent_keys_and_foreign_keys(fake: FakeEngine, home: Home, tm
     assert "may not sign under this trust root" in found[1]
     home.keys.chmod(0o755)
     assert health(home)["key folder"][0] is Health.BROKEN
+
+
+def test_the_log_and_its_key(fake: FakeEngine, home: Home, tmp_path: Path) -> None:
+    """A log key of another home, a log whose files were lost, and one that is whole."""
+    root = trust.load(home.trust_root)
+    (origin,) = root.logs
+    check, key_path = f"log {origin}", home.keys / founding.LOG_KEY_FILE
+    assert health(home)[check][0] is Health.OK
+    key = SigningKey.load(key_path)
+    with LogWriter(home.log / origin, home.log_state / origin, origin, key) as writer:
+        writer.append([b"one\n", b"two\n"])
+    assert health(home)[check] == (Health.OK, f"2 entries in {home.log / origin}")
+    tile = next(path for path in (home.log / origin / "tile" / "0").rglob("*") if path.is_file())
+    tile.write_bytes(bytes(64))
+    assert health(home)[check][0] is Health.BROKEN
+    shutil.rmtree(home.log)
+    assert health(home)[check][0] is Health.BROKEN
+    founding.create(tmp_path / "other", tmp_path / "other.json", issuer="test", now_unix_ms=NOW_MS)
+    shutil.copy(tmp_path / "other" / founding.LOG_KEY_FILE, key_path)
+    key_path.chmod(0o600)
+    assert health(home)["key log"] == (Health.BROKEN, "signs for no log of the trust root")
 
 
 @pytest.mark.parametrize(("age_days", "expected"), [(0, Health.OK), (700, Health.WARN), (800, Health.BROKEN)])
