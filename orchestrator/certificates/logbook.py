@@ -94,6 +94,16 @@ class Logbook:
             self._publish(origin, raw, envelope)
             return writer.append([raw]).indexes[0]
 
+    def statement(self, raw: bytes) -> bytes | None:
+        """The published envelope of a log entry; None where it is not there or not the one that is logged."""
+        digest = raw.split(b"\n")[1].decode()
+        for origin in self._trust.logs:
+            path = self.folder(origin) / statement_path(digest)
+            if path.is_file():
+                envelope = path.read_bytes()
+                return envelope if entry_of(envelope, self._trust)[1] == raw else None
+        return None
+
     def prove(self, envelopes: Sequence[bytes]) -> list[TlogProof]:
         """The proofs of logged envelopes of one log, all against the checkpoint that is published now.
 

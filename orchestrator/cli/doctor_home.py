@@ -173,9 +173,9 @@ def _key(path: Path, root: TrustRoot | None) -> Finding:
     except AssizeError as error:
         return broken(check, error.message, error.hint or f"restore {path} from a backup")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    if path.name == LOG_KEY_FILE and root is not None:
-        if key.public not in {log.key.key.raw for log in root.logs.values()}:
-            return broken(check, "signs for no log of the trust root", "restore the matching pair")
+    log_keys = None if root is None else {log.key.key.raw for log in root.logs.values()}
+    if path.name == LOG_KEY_FILE and log_keys is not None and key.public not in log_keys:
+        return broken(check, "signs for no log of the trust root", "restore the matching pair")
     certifies = path.name == CERTIFICATE_KEY_FILE
     if certifies and root is not None and not root.usable(key.keyid, schema.TRY, now):
         return broken(

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from orchestrator.certificates import report, trust
-from orchestrator.certificates.audit import audit_log
 from orchestrator.certificates.bundle import is_screening
 from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.screening import verify_screening_bundle
@@ -148,10 +147,14 @@ def _store(home: Home, evidence: Path | None, no_evidence: bool) -> EvidenceStor
 def _audit(
     folder: Path, root: TrustRoot, memory: CheckpointMemory | None
 ) -> tuple[int, dict[str, Any], str]:
+    # Not needed for a bundle, which should be answered at once.
+    from orchestrator.certificates.audit import audit_log
+    from orchestrator.certificates.audit_report import audit_data, audit_text
+
     if not folder.is_dir():
         raise UsageError(f"there is no log at {folder}", hint="name the folder that holds `checkpoint`")
     found = audit_log(folder, root, memory)
-    return found.exit_code, report.audit_data(found, root), report.audit_text(found, root)
+    return found.exit_code, audit_data(found, root), audit_text(found, root)
 
 
 def _verify(

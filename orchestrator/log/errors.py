@@ -18,9 +18,13 @@ class LogBusyError(LogError):
 
 
 class LogConflictError(LogError):
-    """An entry under the same key, with other bytes, is in the log already."""
+    """An entry under the same key, with other bytes, is in the log already: `held`."""
 
     code = "log-conflict"
+
+    def __init__(self, message: str, held: bytes) -> None:
+        super().__init__(message, hint="the log has its own statement in this place; it is never replaced")
+        self.held = held
 
 
 class LogStateError(LogError):

@@ -160,7 +160,7 @@ class LogWriter:
             placed[key] = known
             if known[1] != raw:
                 name = key.decode(errors="replace").strip()
-                raise LogConflictError(f"{name} is in the log already, with another entry")
+                raise LogConflictError(f"{name} is in the log already, with another entry", known[1])
         return tuple(placed[key][0] for key in keys), fresh
 
     def _find(self, key: bytes) -> tuple[int, bytes] | None:

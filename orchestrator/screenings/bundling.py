@@ -23,17 +23,17 @@ def write_file(path: Path, data: bytes) -> Path:
     return path
 
 
+def statement_of(envelope: bytes) -> dict[str, Any]:
+    """The statement in an envelope of ours; its signature is not checked here."""
+    opened = dsse.decode(envelope, dsse.STATEMENT_TYPE, len(envelope))
+    statement: dict[str, Any] = canonical.decode_strict(opened.payload)
+    return statement
+
+
 def predicate_of(stored: StoredCertificate) -> dict[str, Any]:
     """The signed content of a statement of ours."""
-    envelope = dsse.decode(stored.envelope, dsse.STATEMENT_TYPE, len(stored.envelope))
-    data: dict[str, Any] = payload_json(envelope.payload)["predicate"]
-    return data
-
-
-def payload_json(payload: bytes) -> dict[str, Any]:
-    """Canonical JSON bytes that hold an object."""
-    data: dict[str, Any] = canonical.decode_strict(payload)
-    return data
+    content: dict[str, Any] = statement_of(stored.envelope)["predicate"]
+    return content
 
 
 def write_screening_bundle(installation: Installation, screening_id: str, summary: bytes | None) -> Path:
@@ -71,7 +71,6 @@ def _proofs(
 
 
 def _try_bundle(installation: Installation, stored: StoredCertificate) -> bytes:
-    envelope = dsse.decode(stored.envelope, dsse.STATEMENT_TYPE, len(stored.envelope))
-    subject = payload_json(envelope.payload)["subject"][0]["digest"]["sha256"]
+    subject = statement_of(stored.envelope)["subject"][0]["digest"]["sha256"]
     manifest = installation.store.read(subject, MANIFEST_LIMIT_BYTES)
     return bundle.encode_try(stored.envelope, manifest)

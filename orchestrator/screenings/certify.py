@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.certificates import bundle, issue, runner
+from orchestrator import canonical
+from orchestrator.certificates import bundle, dsse, issue, runner
 from orchestrator.certificates.issue import OpenedScreening, TryFacts
 from orchestrator.certificates.metered import TRANSCRIPT_LIMIT_BYTES, usage_of
 from orchestrator.certificates.signer import Signed, Signer
-from orchestrator.certificates.statements import OpeningPredicate, TryPredicate, Usage
+from orchestrator.certificates.statements import OpeningPredicate, Statement, TryPredicate, Usage
 from orchestrator.errors import AssizeError
 from orchestrator.evidence import observed
 from orchestrator.evidence.errors import EvidenceError
@@ -29,9 +30,9 @@ from orchestrator.ledger import queries
 from orchestrator.ledger.queries import AttemptView
 from orchestrator.ledger.records import CertificateKind, StoredCertificate, add_certificate, certificates
 from orchestrator.ledger.states import SlotState
-from orchestrator.log.errors import LogError
+from orchestrator.log.errors import LogConflictError, LogError
 from orchestrator.observations import Observations
-from orchestrator.screenings.bundling import payload_json, predicate_of, write_file, write_screening_bundle
+from orchestrator.screenings.bundling import predicate_of, statement_of, write_file, write_screening_bundle
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, opening_statement
 from orchestrator.screenings.orders import Bench
@@ -131,8 +132,7 @@ class Certifier:
             issuer=self._issuer,
             opened_unix_ms=row["created_ms"],
         )
-        signed = self._signer.sign(statement)
-        self._enter(signed)
+        signed = self._entered(self._signer.sign(statement))
         self._write("opening.json", signed.envelope)
         self._keep(CertificateKind.OPENING, signed, None)
 
@@ -164,14 +164,20 @@ class Certifier:
         statement = issue.try_certificate(
             self._opening(), facts, end, usage, issued_unix_ms=self._issued(view, end)
         )
-        signed = self._signer.sign(statement)
-        proof = self._logged(attempt_id, signed)
+        signed, proof = self._logged(attempt_id, self._signer.sign(statement))
         name = f"{_FILE_UNFIT.sub('_', facts.task_id)}.try{facts.index}.attempt{number}{bundle.TRY_SUFFIX}"
         path = self._write(name, bundle.encode_try(signed.envelope, signed.manifest or b"", proof))
         self._keep(CertificateKind.TRY, signed, attempt_id, path)
 
     def close(self) -> Path:
         """Sign the summary of a closed screening and write its bundle; returns the bundle's path."""
+        closed = self._stored(CertificateKind.SUMMARY)
+        if not closed:
+            self._keep(CertificateKind.SUMMARY, self._entered(self._signer.sign(self._summary())), None)
+            closed = self._stored(CertificateKind.SUMMARY)
+        return write_screening_bundle(self._installation, self._screening_id, closed[0].envelope)
+
+    def _summary(self) -> Statement:
         ledger = self._installation.ledger
         row = queries.screening(ledger, self._screening_id)
         stored = certificates(ledger, self._screening_id)
@@ -181,31 +187,38 @@ class Certifier:
             (slot.row["task_id"], slot.row["k"]) for slot in slots if slot.row["state"] == SlotState.CANCELLED
         )
         listed = [issue.listed(self._predicate(one), one.digest) for one in tries]
-        statement = issue.summary(
+        return issue.summary(
             self._opening(),
             listed,
             statement_id=statement_id("summary", self._screening_id, row["closed_ms"]),
             closed_unix_ms=row["closed_ms"],
             cancelled=cancelled,
         )
-        signed = self._signer.sign(statement)
-        self._enter(signed)
-        if not self._stored(CertificateKind.SUMMARY):
-            self._keep(CertificateKind.SUMMARY, signed, None)
-        return write_screening_bundle(self._installation, self._screening_id, signed.envelope)
 
-    def _enter(self, signed: Signed) -> None:
-        """Log before anything is stored: what the ledger knows as certified is in the log."""
-        if self._logbook is not None:
-            self._logbook.enter(signed.envelope)
+    def _entered(self, signed: Signed) -> Signed:
+        """Log before anything is stored: what the ledger knows as certified is in the log.
 
-    def _logged(self, attempt_id: str, signed: Signed) -> bytes | None:
-        """Log a certificate; its proof, None under a trust root without logs."""
+        A run that died in between may have logged this statement as an earlier version of us spelled it:
+        then that one stands, if it is about the same evidence. Any other conflict is raised.
+        """
         if self._logbook is None:
-            return None
+            return signed
         try:
             self._logbook.enter(signed.envelope)
-            return self._logbook.prove([signed.envelope])[0].encode()
+        except LogConflictError as conflict:
+            earlier = self._logbook.statement(conflict.held)
+            if earlier is None or _subject(earlier) != _subject(signed.envelope):
+                raise
+            return replace(signed, envelope=earlier, digest=_digest(earlier))
+        return signed
+
+    def _logged(self, attempt_id: str, signed: Signed) -> tuple[Signed, bytes | None]:
+        """Log a certificate; the one that is logged with its proof, None under a trust root without logs."""
+        if self._logbook is None:
+            return signed, None
+        try:
+            entered = self._entered(signed)
+            return entered, self._logbook.prove([entered.envelope])[0].encode()
         except (LogError, VerificationError) as error:
             raise UncertifiedError(f"attempt {attempt_id} is not logged: {error.message}") from error
 
@@ -302,7 +315,20 @@ def sandbox_report(store: EvidenceStore, manifest_digest: str) -> dict[str, Any]
     """The sandbox report among an attempt's evidence; None for an attempt that could leave none."""
     manifest = EvidenceManifest.from_bytes(store.read(manifest_digest, MANIFEST_LIMIT_BYTES))
     found = [file.sha256 for file in manifest.files if file.role is Role.SANDBOX_REPORT and file.sha256]
-    return payload_json(store.read(found[0], REPORT_LIMIT_BYTES)) if found else None
+    if not found:
+        return None
+    report: dict[str, Any] = canonical.decode_strict(store.read(found[0], REPORT_LIMIT_BYTES))
+    return report
+
+
+def _subject(envelope: bytes) -> tuple[str, str]:
+    """Kind of a statement, and the digest of what it is about."""
+    statement = statement_of(envelope)
+    return statement["predicateType"], statement["subject"][0]["digest"]["sha256"]
+
+
+def _digest(envelope: bytes) -> str:
+    return dsse.statement_digest(dsse.decode(envelope, dsse.STATEMENT_TYPE, len(envelope)).signed_bytes())
 
 
 def _observations(data: dict[str, Any]) -> Observations:

@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator.certificates import report, trust
 from orchestrator.certificates.audit import audit_log
+from orchestrator.certificates.audit_report import audit_data, audit_text
 from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verdict import ScreeningResult, TryResult, Verdict
@@ -71,8 +72,8 @@ def test_log_gets_its_verdict(case: dict[str, Any], case_files: Path, tmp_path: 
     root = trust.load(case_files / f"trust-{case['trust']}.json")
     found = audit_log(case_files / case["file"], root, memory_of(case, case_files, tmp_path / "memory"))
     assert (found.exit_code, sorted(found.reasons)) == (case["exit"], sorted(case["codes"]))
-    shown = report.audit_text(found, root)
-    data = json.loads(json.dumps(report.audit_data(found, root)))
+    shown = audit_text(found, root)
+    data = json.loads(json.dumps(audit_data(found, root)))
     assert data["reasons"] == list(found.reasons)
     for code in case["codes"]:
         assert f"{code}: " in shown

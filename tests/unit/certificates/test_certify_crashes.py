@@ -19,7 +19,7 @@ import pytest
 
 from orchestrator.agents import registry
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
-from orchestrator.certificates import trust
+from orchestrator.certificates import runner, trust
 from orchestrator.certificates.founding import LOG_KEY_FILE
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.logbook import Logbook
@@ -32,7 +32,7 @@ from orchestrator.evidence import observed
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.ledger import queries
-from orchestrator.ledger.records import certificates
+from orchestrator.ledger.records import add_certificate, certificates
 from orchestrator.log.audit import audit
 from orchestrator.log.errors import LogBusyError, LogConflictError
 from orchestrator.log.proof import LogVerifier
@@ -279,6 +279,36 @@ def test_waiting_for_the_log_ends(fresh: Callable[[str], Life]) -> None:
     one.certify(attempt)
     assert life.check_log() == 2
     installation.close()
+
+
+def test_a_statement_that_was_logged_before_an_upgrade_stands(
+    fresh: Callable[[str], Life], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between log and ledger, then another version of us certifies: it spells the statement in its
+    own way (its digest is in there), so it takes over the one that is logged, and no try is lost."""
+
+    class Killed(BaseException):
+        pass
+
+    def store(*arguments: Any, **named: Any) -> bool:
+        if named["attempt_id"] is not None:
+            raise Killed
+        return add_certificate(*arguments, **named)
+
+    life = fresh("upgraded")
+    with monkeypatch.context() as patch:
+        patch.setattr(certify, "add_certificate", store)
+        with pytest.raises(Killed):
+            life.run()
+    assert life.check_log() == 2
+    monkeypatch.setattr(runner, "identity", lambda: ("9.9.9", "9" * 64))
+    path = life.run()
+    assert life.check_log() == STATEMENTS
+    root = trust.load(life.home.trust_root)
+    result = verify_screening_bundle(path, root)
+    assert (result.exit_code, result.accounting.passed) == (0, 2)
+    used = {(one.predicate or {})["sandbox"]["runner"]["version"] for one in result.tries}
+    assert len(used) == 2 and "9.9.9" in used
 
 
 def test_another_certificate_in_the_same_place_is_refused(fresh: Callable[[str], Life]) -> None:
