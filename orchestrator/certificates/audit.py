@@ -31,6 +31,7 @@ from orchestrator.verification.errors import EXIT_OK, Finding, VerificationError
 
 _KINDS: Final = {"-opening": schema.OPENING, "-summary": schema.SUMMARY}
 _LINK: Final = "-shard"
+_OTHERS: Final = "-"  # begins the words of entries that are of no try: notices are counted, not read
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ class _Reading:
         screening, task, *_ = key.split(" ")
         if task == _LINK:
             return
-        kind = _KINDS.get(task, schema.TRY)
+        is_other = task.startswith(_OTHERS) and task not in _KINDS
+        kind = f"{task[1:]}/v1" if is_other else _KINDS.get(task, schema.TRY)
         self.statements[kind] += 1
         where = f"entry {index}"
         keyid = signed_by.partition(" ")[0]
@@ -144,8 +146,9 @@ class _Reading:
             self.findings.append(Finding("no-trusted-key", told, where))
             return
         self.findings += [replace(one, where=where) for one in trusted.objections(index)]
-        self._order(kind, screening, where)
-        self._statement(kind, digest, raw, where)
+        if not is_other:
+            self._order(kind, screening, where)
+            self._statement(kind, digest, raw, where)
 
     def _order(self, kind: str, screening: str, where: str) -> None:
         if kind == schema.OPENING:

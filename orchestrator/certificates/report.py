@@ -145,11 +145,21 @@ def _outcome_row(body: dict[str, Any]) -> str:
     return row("outcome", f"{result['outcome']} ({result['reason']}); {cost}")
 
 
+def _positions(keyid: str, trust: TrustRoot | None) -> str:
+    """Where in its log a key may sign."""
+    key = None if trust is None else trust.keys.get(keyid)
+    if key is None or key.log is None:
+        return ""
+    until = min((end for end in (key.until_index, key.revoked_from) if end is not None), default="")
+    return f" (log positions {key.from_index}..{until})"
+
+
 def try_text(result: TryResult, trust: TrustRoot | None = None) -> str:
     """One certificate for a person."""
     rows = [row("authentic", _verdict(result.authentic))]
     if result.keyid:
-        rows[0] = row("authentic", f"{_verdict(result.authentic):<4} key {result.keyid}, try-certificate/v1")
+        told = f"key {result.keyid}{_positions(result.keyid, trust)}, try-certificate/v1"
+        rows[0] = row("authentic", f"{_verdict(result.authentic):<4} {told}")
     rows += root_rows(trust) + _log_rows(result)
     rows += [_evidence_row(result.evidence)]
     body = result.predicate

@@ -170,6 +170,9 @@ def test_reports_of_a_single_certificate(make: Make, world: Any, lab: Any) -> No
     root = root_of(lab)
     raw = bundle.encode_try(signed.envelope, signed.manifest, logbook.prove([signed.envelope])[0].encode())
     assert f"logged      yes  index 1 of 2, {lab.ORIGIN}" in try_text(verify_try_bundle(raw, root), root)
+    revoked = {"fromIndex": 9, "reason": "compromise", "announcedAt": "2026-10-09T08:00:00Z"}
+    later = root_of(lab, until_index=20, revoked=revoked)
+    assert "(log positions 0..9), try-certificate/v1" in try_text(verify_try_bundle(raw, later), later)
     bare = verify_try_bundle(bundle.encode_try(signed.envelope, signed.manifest), root)
     assert bare.exit_code == 1
     shown = try_text(bare, root)
