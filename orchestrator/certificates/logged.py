@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, Final, Protocol
 
 from orchestrator.certificates.trust import TrustedKey, TrustRoot
@@ -176,21 +177,34 @@ class LogChecks:
                 told = f"cosigned by {len(witnessing.times)} of {witnessing.known} witnesses, not enough"
                 found.append(Finding("quorum", told))
             try:
-                self._compare(seen)
+                self._recall(seen)
             except VerificationError as error:
                 found += error.findings
-        return found
+        return found + self._contradictions()
 
-    def _compare(self, seen: _Seen) -> None:
+    def _contradictions(self) -> list[Finding]:
+        """Members under several checkpoints of one log: nobody says that these are of one tree."""
+        heads = sorted(self._seen, key=lambda one: (one.origin, one.size))
+        for one, other in pairwise(heads):
+            if one.origin == other.origin:
+                try:
+                    self._compare(one, other)
+                except VerificationError as error:
+                    return list(error.findings)
+        return []
+
+    def _recall(self, seen: _Seen) -> None:
         known = None if self._memory is None else self._memory.recall(seen.checkpoint.origin)
-        if known is None:
-            return
+        if known is not None:
+            self._compare(known, seen.checkpoint)
+            seen.remembered = known.size
+
+    def _compare(self, known: Checkpoint, other: Checkpoint) -> None:
         proof = None
-        if self._consistency is not None and known.size != seen.checkpoint.size:
-            small, large = sorted((known, seen.checkpoint), key=lambda one: one.size)
+        if self._consistency is not None and known.size != other.size:
+            small, large = sorted((known, other), key=lambda one: one.size)
             proof = self._consistency(small, large)
-        memory.compare(known, seen.checkpoint, proof)
-        seen.remembered = known.size
+        memory.compare(known, other, proof)
 
     def remember(self) -> None:
         """Keep what was seen; to be called when the verification found nothing against it."""

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -73,10 +74,9 @@ class Installation:
         root = self.trust_root()
         if not root.logs:
             return None
-        path = self.home.keys / LOG_KEY_FILE
-        return Logbook(
-            self.home.log, self.home.log_state, root, lambda: SigningKey.load(path, _passphrase_file())
-        )
+        # Read when something is entered, and once: a passphrase is slow to open by design.
+        key = cache(lambda: SigningKey.load(self.home.keys / LOG_KEY_FILE, _passphrase_file()))
+        return Logbook(self.home.log, self.home.log_state, root, key)
 
     def close(self) -> None:
         """Give database connections back."""

@@ -294,6 +294,7 @@ def _add_screenings(c: LogCases) -> None:
     tried = Log(c.trust).fill(3).enter(c.tries[0], c.opening, *c.tries[1:], c.summary)
     before = tried.shared(c.opening, c.tries, c.summary)
     c.pack("screening-try-logged-before-its-opening", 7, 1, "time-order", "unaccounted", proofs=before)
+    _add_mixed(c)
     _add_double(c)
     entries = archive.read(
         bundle.encode_screening(c.opening, c.shot.tries(), c.summary, good), entry_limit_bytes=1 << 20
@@ -309,6 +310,23 @@ def _add_screenings(c: LogCases) -> None:
     ):
         c.pack(f"zip-{name}", 47, 2, "bundle-form", raw=archive.write(listed))
     assert names[0] == "opening" and names[-1] == "summary"
+
+
+def _add_mixed(c: LogCases) -> None:
+    """A member that brings a proof of its own, under another checkpoint than the others."""
+    fork = c.log.copy()
+    fork.items[0] = filler(0, "forged")
+    good = c.log.shared(c.opening, c.tries, c.summary)
+    first = c.shot.certificates[0][0]
+    for name, log, size, code, reasons in (
+        ("screening-member-under-the-same-checkpoint", c.log, SIZE, 0, ()),
+        ("screening-member-under-an-older-checkpoint", c.log, 30, 4, ("consistency-missing",)),
+        ("screening-member-in-a-fork", fork, SIZE, 1, ("split-view",)),
+    ):
+        own = bundle.encode_try(c.envelope, first.manifest or b"", log.prove(c.envelope, size))
+        tries = [own, *c.shot.tries()[1:]]
+        raw = bundle.encode_screening(c.opening, tries, c.summary, good)
+        c.pack(name, 40, code, *reasons, raw=raw)
 
 
 def _double(c: LogCases) -> tuple[Screening, Log]:
