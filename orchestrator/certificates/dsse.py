@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from orchestrator.certificates import wire
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification import wire
+from orchestrator.verification.errors import VerificationError
 
 STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
 TRUST_ROOT_TYPE: Final = "application/vnd.assize.trust-root.v1+json"

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from orchestrator.certificates import wire
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.certificates.shapes import (
     BOOLEAN,
     DATE,
@@ -32,6 +30,8 @@ from orchestrator.certificates.shapes import (
     text,
     words,
 )
+from orchestrator.verification import wire
+from orchestrator.verification.errors import VerificationError
 from scoring.vocabulary import Outcome, Phase, Reason
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -284,8 +284,8 @@ _manifest = record(
     closed=True,
 )
 
-# Only what is checked many times is worth an expression; the others always take the long way.
-_is_usual_try = recogniser(_STATEMENTS[TRY])
+# An expression costs a few ms once, and the long way far more for a screening of many tries.
+_IS_USUAL: Final = {kind: recogniser(fields) for kind, fields in _STATEMENTS.items()}
 _is_usual_manifest = recogniser(_manifest)
 
 
@@ -294,7 +294,7 @@ def read_statement(payload: bytes, kind: str) -> tuple[dict[str, Any], list[str]
 
     Raises `VerificationError`: `form` for bytes outside the canonical profile, else what `shape` says.
     """
-    if kind == TRY and _is_usual_try(payload):
+    if _IS_USUAL[kind](payload):
         usual: dict[str, Any] = json.loads(payload)
         return usual, []
     statement = wire.parse(payload)

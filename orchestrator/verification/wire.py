@@ -13,7 +13,7 @@ import json
 from typing import Any, Final
 
 from orchestrator import canonical
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification.errors import VerificationError
 
 
 def _refuse(text: str) -> Any:
