@@ -44,10 +44,8 @@ def slot_of(predicate: dict[str, Any]) -> Slot:
     return predicate["task"]["id"], predicate["try"]["index"]
 
 
-def bind(
-    predicate: dict[str, Any], index: int | None, opening: Opened, plan: dict[str, dict[str, Any]]
-) -> list[Finding]:
-    """Every way in which a certificate, logged at `index`, is not one of this opening."""
+def bind(predicate: dict[str, Any], opening: Opened, plan: dict[str, dict[str, Any]]) -> list[Finding]:
+    """Every way in which a certificate is not one of this opening."""
     planned, found = opening.predicate, []
     screening = predicate["screening"]
     if screening["id"] != planned["screening"]["id"]:
@@ -68,10 +66,20 @@ def bind(
             found.append(Finding("conditions-mismatch", f"{name} differs from the opening"))
     if predicate["time"]["handedOffAt"] < planned["time"]["openedAt"]:
         found.append(Finding("time-order", "handed off before the screening was opened"))
-    if opening.index is not None and index is not None and index < opening.index:
+    return found + _bind_task(predicate, plan)
+
+
+def _bound(
+    result: TryResult, opening: Opened, opened_at: int | None, plan: dict[str, dict[str, Any]]
+) -> TryResult:
+    """The result with what shows that it is not one of this opening, which is logged at `opened_at`."""
+    if result.predicate is None:
+        return result
+    found = bind(result.predicate, opening, plan)
+    if opened_at is not None and result.index is not None and result.index < opened_at:
         # The log shows what dates only claim: that the plan was there before the first end.
         found.append(Finding("time-order", "logged before its opening"))
-    return found + _bind_task(predicate, plan)
+    return with_findings(result, found)
 
 
 def _bind_task(predicate: dict[str, Any], plan: dict[str, dict[str, Any]]) -> list[Finding]:
@@ -229,16 +237,14 @@ def check_screening(
 ) -> ScreeningResult:
     """Verify the files of one screening; raises `VerificationError` when the opening does not hold."""
     logs = logs or LogChecks(trust)
-    opening = open_statement(files.opening, schema.OPENING, logs, files.proof_of("opening"))
+    opening, opened_at = open_statement(files.opening, schema.OPENING, logs, files.proof_of("opening"))
     found = [replace(finding, where="opening") for finding in opening.findings]
     plan = {entry["taskId"]: entry for entry in opening.predicate["plan"]}
     tries = []
     for number, raw in files.tries:
         proof = files.proof_of(number)
         result = check_try(raw, logs, store=store, policy=policy, number=number, proof=proof)
-        if result.predicate is not None:
-            result = with_findings(result, bind(result.predicate, result.index, opening, plan))
-        tries.append(result)
+        tries.append(_bound(result, opening, opened_at, plan))
     for position, more in _attempt_findings(tries).items():
         tries[position] = with_findings(tries[position], more)
     accounting, more = _account(plan, tries)
@@ -249,7 +255,7 @@ def check_screening(
         found.append(Finding("summary-missing", "the screening was not closed by a summary"))
     else:
         try:
-            summary = open_statement(files.summary, schema.SUMMARY, logs, files.proof_of("summary"))
+            summary, _ = open_statement(files.summary, schema.SUMMARY, logs, files.proof_of("summary"))
         except VerificationError as error:
             found += [replace(finding, where="summary") for finding in error.findings]
         else:

@@ -48,7 +48,7 @@ DEFAULT_POLICY: Final = Policy()
 class Opened:
     """A statement whose signature and form are good; `findings` may still say that it is not acceptable.
 
-    `digest` is the hex SHA-256 of what the trusted key `keyid` signed, `index` the place in the log.
+    `digest` is the hex SHA-256 of what the trusted key `keyid` signed.
     """
 
     kind: str
@@ -57,7 +57,6 @@ class Opened:
     signature: bytes
     statement: dict[str, Any]
     findings: tuple[Finding, ...]
-    index: int | None = None
 
     @property
     def predicate(self) -> dict[str, Any]:
@@ -96,12 +95,16 @@ def _key_findings(trust: TrustRoot, keyid: str, kind: str, issued_at: str) -> li
     return found
 
 
-def open_statement(raw: bytes, kind: str, logs: LogChecks, proof: bytes | None) -> Opened:
-    """Check envelope, signature, form, content and place in the log of one statement; see `read_signed`."""
-    one = read_signed(raw, kind, logs.trust)
-    index, more = logs.check(one, proof)
-    findings = (*one.findings, *more)
-    return Opened(kind, one.digest, one.keyid, one.signature, one.statement, findings, index)
+def open_statement(
+    raw: bytes, kind: str, logs: LogChecks, proof: bytes | None
+) -> tuple[Opened, int | None]:
+    """Check envelope, signature, form, content and place in the log of one statement; see `read_signed`.
+
+    The index in the log is None where there is no log, or no place in it.
+    """
+    opened = read_signed(raw, kind, logs.trust)
+    index, more = logs.check(opened, proof)
+    return (replace(opened, findings=(*opened.findings, *more)) if more else opened), index
 
 
 def read_signed(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
@@ -204,7 +207,7 @@ def check_try(
     """Everything that one try bundle can be asked on its own; `proof` serves one that carries none."""
     try:
         parts = bundle.decode_try(raw)
-        opened = open_statement(parts.envelope, schema.TRY, logs, parts.proof or proof)
+        opened, index = open_statement(parts.envelope, schema.TRY, logs, parts.proof or proof)
     except VerificationError as error:
         return TryResult(error.findings, number=number)
     files, found = check_manifest(parts.manifest, opened)
@@ -214,7 +217,7 @@ def check_try(
         found.append(Finding("notices-unsupported", "the bundle has notices that this version cannot check"))
     predicate = opened.predicate
     findings = (*opened.findings, *found, *count_findings(predicate, policy))
-    return TryResult(findings, opened.digest, opened.keyid, predicate, tally, number, opened.index)
+    return TryResult(findings, opened.digest, opened.keyid, predicate, tally, number, index)
 
 
 def verify_try_bundle(
