@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orchestrator.agents.bundle import BundleManifest, read_bundle, write_bundle_tar
+from orchestrator.agents.bundle import MANIFEST_NAME, BundleManifest, read_bundle, write_bundle_tar
 from orchestrator.agents.errors import AgentError, BundleError
 from orchestrator.agents.packed import load_packed
 from orchestrator.agents.revision import AgentRevision, ParsedRevision, decode_revision, load_revision
@@ -56,6 +56,11 @@ def _revisions(home: Home) -> Path:
 
 def _bundle_dir(home: Home, revision: AgentRevision) -> Path | None:
     return None if revision.bundle_digest is None else home.agents / "bundles" / revision.bundle_digest
+
+
+def has_bundle(home: Home, digest: str) -> bool:
+    """Whether a registered agent's bundle of this digest is stored in the home."""
+    return (home.agents / "bundles" / digest / MANIFEST_NAME).is_file()
 
 
 def _registered(home: Home, revision: AgentRevision) -> RegisteredAgent:

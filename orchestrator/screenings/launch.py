@@ -24,7 +24,7 @@ from orchestrator.observations import Observations
 from orchestrator.packs.pack import Pack, PackTask
 from orchestrator.planning.conditions import ScreeningConditions, screening_identity
 from orchestrator.planning.plan import PlannedTask, new_seed, plan_slots
-from orchestrator.screenings.attempts import Runner, liveness_of, load_runner
+from orchestrator.screenings.attempts import Runner, liveness_of, load_runner, with_bundles
 from orchestrator.screenings.certify import Certifier, UncertifiedError
 from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
@@ -179,7 +179,7 @@ def attempt_runner(installation: Installation, warnings: list[str]) -> Iterator[
     """The runner of this host, after everything that dead workers of this home left was removed."""
     runner = load_runner()
     try:
-        runner.reap(installation.label, liveness_of(installation.ledger))
+        runner.reap(installation.label, with_bundles(liveness_of(installation.ledger), installation.home))
         yield runner
     finally:
         warnings.extend(f"not removed: {line}" for line in runner.close())
