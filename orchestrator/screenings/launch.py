@@ -30,7 +30,7 @@ from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, comparability_of
 from orchestrator.screenings.orders import Bench, limit_ms
-from orchestrator.screenings.relaying import conditions_for, metered_nusd, metering_for
+from orchestrator.screenings.relaying import Metering, conditions_for, metered_nusd, metering_for
 
 WHO = "operator"
 _GIB = 1 << 30
@@ -95,19 +95,30 @@ def launch(
     tasks = chosen_tasks(pack, conditions.tasks or ())
     require_runnable(pack, tasks)
     conditions = _narrowed(conditions, pack, tasks)
+    # What is refused for an agent is refused before images are built.
+    terms = [_terms(installation, agent, conditions, say) for agent in agents]
     images = prepare_images(pack, tasks, installation.home, say)
     signer, issuer = installation.signer(), installation.trust_root().issuer
     launches = []
-    for agent in agents:
-        agent.verify_bundle()
-        own = conditions_for(agent, conditions)
-        metering = metering_for(installation.home, agent, own, say)
+    for agent, (own, metering) in zip(agents, terms, strict=True):
         bench = Bench(installation, pack, agent, own, images, metering)
         screening_id, state, resumed = _plan(installation, bench, tasks, sponsors, issuer, again=again)
         certifier = Certifier(installation, signer, issuer, bench, screening_id)
         certifier.open(sponsors)
         launches.append(Launch(screening_id, bench, certifier, state, resumed))
     return launches
+
+
+def _terms(
+    installation: Installation,
+    agent: RegisteredAgent,
+    conditions: ScreeningConditions,
+    say: Callable[[str], None],
+) -> tuple[ScreeningConditions, Metering | None]:
+    """The conditions as they hold for an agent whose bundle is intact, and the terms of its model calls."""
+    agent.verify_bundle()
+    own = conditions_for(agent, conditions)
+    return own, metering_for(installation.home, agent, own, say)
 
 
 def _narrowed(conditions: ScreeningConditions, pack: Pack, tasks: Sequence[PackTask]) -> ScreeningConditions:

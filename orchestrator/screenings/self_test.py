@@ -69,7 +69,8 @@ class SelfTest:
 
     `steps` are model calls that a provider took; `refused` counts what the relay refused, by reason.
     `fall_backs` are lines of standard error that speak of something missing. `passed` is the platform's
-    verdict: the file was made, in two steps, and nothing was refused.
+    verdict: the file was made, in two steps, and nothing was refused. `evidence` is the SHA-256 of the
+    attempt's manifest in the evidence store.
     """
 
     agent: str
@@ -85,7 +86,7 @@ class SelfTest:
     wall_ms: int
     spent_nusd: int | None
     fall_backs: tuple[str, ...]
-    attempt_id: str
+    evidence: str | None
 
 
 class _Uncontrolled:
@@ -142,7 +143,7 @@ def self_test(
         owners.retire(installation.ledger, owner)
         for line in warnings:
             say(f"warning: {line}")
-    return _judged(installation.store, agent, base.name, order.attempt_id, report)
+    return _judged(installation.store, agent, base.name, report)
 
 
 def _model_for(agent: RegisteredAgent) -> ModelRole:
@@ -208,9 +209,7 @@ def _order(
     )
 
 
-def _judged(
-    store: EvidenceStore, agent: RegisteredAgent, image: str, attempt_id: str, report: AttemptReport
-) -> SelfTest:
+def _judged(store: EvidenceStore, agent: RegisteredAgent, image: str, report: AttemptReport) -> SelfTest:
     files = _evidence(store, report)
     ledger = [json.loads(line) for line in files.get(metering.FILE_NAME, b"").splitlines()]
     lane = json.loads(files.get("sandbox-report.json", b"{}")).get("relay", {}).get("lane") or {}
@@ -231,7 +230,7 @@ def _judged(
         wall_ms=next((one.wall_ms for one in report.phases if one.phase is Phase.AGENT), 0),
         spent_nusd=report.spent_nusd,
         fall_backs=_fall_backs(files.get("agent/stderr.txt", b"")),
-        attempt_id=attempt_id,
+        evidence=report.manifest_digest,
     )
 
 
