@@ -45,6 +45,13 @@ class Limits(_Model):
     home_mb: Annotated[int, Field(ge=1, le=65_536)] = 16
 
 
+class Rehearsal(_Model):
+    """The agent's self-test: a bundled script of the scripted provider, and the model calls it takes."""
+
+    script: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")] = "hello"
+    steps: Annotated[int, Field(ge=1, le=100)] = 2
+
+
 class LaunchTemplate(_Model):
     """One way to start one agent.
 
@@ -63,6 +70,7 @@ class LaunchTemplate(_Model):
     wires: Annotated[dict[FamilyName, dict[str, str]], Field(min_length=1)]
     roles: Annotated[tuple[Literal["main", "small"], ...], Field(min_length=1)] = ("main",)
     limits: Limits
+    self_test: Rehearsal = Rehearsal()
     needs: tuple[str, ...] = ()
     transcripts: tuple[str, ...] = ()
 

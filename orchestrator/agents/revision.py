@@ -97,9 +97,14 @@ class AgentRevision(_Model):
         return canonical.digest(self.as_data())
 
     def as_data(self) -> dict[str, Any]:
-        """Plain data as it is hashed; without `launch` where there is none, as before packed agents."""
-        data = self.model_dump(mode="json")
-        return data if self.launch is not None else {k: v for k, v in data.items() if k != "launch"}
+        """Plain data as it is hashed and stored; of a launch only what differs from the defaults.
+
+        So a revision keeps its digest when a later version knows more about how agents are started.
+        """
+        data = self.model_dump(mode="json", exclude={"launch"})
+        if self.launch is not None:
+            data["launch"] = self.launch.model_dump(mode="json", exclude_defaults=True)
+        return data
 
     def with_model(self, model: ModelRole) -> AgentRevision:
         """The revision that this agent is with a model: another digest, and the model in its version.

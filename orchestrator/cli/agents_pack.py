@@ -92,9 +92,9 @@ def pack(context: click.Context, /, **options: Any) -> None:
 @json_option
 @click.pass_context
 def self_test(context: click.Context, agent: str, image: str | None, as_json: bool) -> None:
-    """Try AGENT out on a scripted task of two turns, in a sandbox, without any real model.
+    """Try AGENT out on a small scripted task, in a sandbox, without any real model.
 
-    Exit 1 when it does not make the file in two steps.
+    Exit 1 when it does not make the file with the script's number of model calls.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The self-test of an agent: the scripted two-turn task, in a sandbox like any other, against no real model.
+"""The self-test of an agent: a small scripted task, in a sandbox like any other, against no real model.
 
 It is a complete attempt on the worker's own path, but belongs to no screening: nothing of it is certified
 or scored.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator import canonical
+from orchestrator.agents.launching import Rehearsal
 from orchestrator.agents.registry import RegisteredAgent
 from orchestrator.agents.revision import ModelRole
 from orchestrator.attempts import AttemptOrder, AttemptReport, Caps
@@ -43,9 +44,7 @@ from orchestrator.screenings.relaying import (
 from sandbox_images.base import BASE_IMAGE, ensure_base
 from scoring.vocabulary import Outcome, Phase
 
-SCRIPT: Final = "hello"
 INSTRUCTION: Final = "Create hello.txt in the current folder, with the word hello in it.\n"
-EXPECTED_STEPS: Final = 2
 _TEST: Final = (
     "#!/bin/sh\n"
     'if [ "$(cat hello.txt)" = hello ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n'
@@ -69,8 +68,8 @@ class SelfTest:
 
     `steps` are model calls that a provider took; `refused` counts what the relay refused, by reason.
     `fall_backs` are lines of standard error that speak of something missing. `passed` is the platform's
-    verdict: the file was made, in two steps, and nothing was refused. `evidence` is the SHA-256 of the
-    attempt's manifest in the evidence store.
+    verdict: the file was made, in as many steps as the script has, and nothing was refused. `evidence` is
+    the SHA-256 of the attempt's manifest in the evidence store.
     """
 
     agent: str
@@ -114,7 +113,7 @@ def self_test(
         raise UsageError(f"agent {agent.revision.label} calls no model; there is nothing to rehearse")
     sheet = PriceSheet.bundled()
     keep_sheet(home, sheet)
-    _, script_digest = keep_script(home, find_script(SCRIPT))
+    _, script_digest = keep_script(home, find_script(_rehearsal(agent).script))
     conditions = ScreeningConditions(
         tries=1,
         network="relay-only",
@@ -144,6 +143,11 @@ def self_test(
         for line in warnings:
             say(f"warning: {line}")
     return _judged(installation.store, agent, base.name, report)
+
+
+def _rehearsal(agent: RegisteredAgent) -> Rehearsal:
+    launch = agent.revision.launch
+    return Rehearsal() if launch is None else launch.self_test
 
 
 def _model_for(agent: RegisteredAgent) -> ModelRole:
@@ -219,7 +223,7 @@ def _judged(store: EvidenceStore, agent: RegisteredAgent, image: str, report: At
     return SelfTest(
         agent=agent.revision.label,
         image=image,
-        passed=made and len(ledger) == EXPECTED_STEPS and not refused,
+        passed=made and len(ledger) == _rehearsal(agent).steps and not refused,
         outcome=report.decision.outcome.value,
         reason=report.decision.reason.value,
         exit_code=seen.get("agent_exit_code"),

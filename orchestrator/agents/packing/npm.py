@@ -30,14 +30,18 @@ def arch() -> str:
     return _ARCH[machine]
 
 
+def name_here(package: NpmPackage) -> str:
+    """The package's name for this host's processor."""
+    return filled(package.name, {"arch": arch()})
+
+
 def fetch(package: NpmPackage, version: str, app: Path, scratch: Path) -> Source:
     """Put the wanted part of a package below `app`; `version` is the agent's own.
 
     Raises `PackingError` if the registry has no such version or the bytes are not what it states.
     """
-    values = {"arch": arch()}
-    name = filled(package.name, values)
-    exact = (package.version or version) + filled(package.version_suffix, values)
+    name = name_here(package)
+    exact = (package.version or version) + filled(package.version_suffix, {"arch": arch()})
     stated = _json(client(["npm", "view", f"{name}@{exact}", "dist.integrity", "--json"]))
     if not isinstance(stated, str) or not stated.startswith("sha512-"):
         raise PackingError(f"the registry states no SHA-512 of {name}@{exact}")

@@ -90,7 +90,7 @@ def _fetch(
         return python.fetch(profile.package.pip, wish.version, wish.image, app, wish.constraints)
     sources = []
     for package in profile.package.npm:
-        say(f"fetching {package.name} {package.version or wish.version}")
+        say(f"fetching {npm.name_here(package)} {package.version or wish.version}")
         sources.append(npm.fetch(package, wish.version, app, scratch))
     return sources
 

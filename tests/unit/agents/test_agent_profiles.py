@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.agents.bundle import BundleManifest, read_bundle
+from orchestrator.agents.bundle import BundleEntry, BundleManifest, read_bundle
 from orchestrator.agents.errors import AgentError
 from orchestrator.agents.packed import load_packed, revision_of
 from orchestrator.agents.packing.pack import described
@@ -130,5 +130,8 @@ def test_a_packed_folder_without_its_program_is_refused(tmp_path: Path) -> None:
 
 
 def test_agents_without_a_template_keep_their_digest() -> None:
-    """The new part of a revision is left out where there is none."""
+    """A revision holds what differs from the defaults: digests of stored ones outlive new settings."""
     assert "launch" not in AgentRevision(name="a", version="1", kind="nop").as_data()
+    bundle = BundleManifest((BundleEntry("f", True, 1, "0" * 64, "app/bin/sample"),))
+    launch = revision_of(parse_profile(described(GOOD, FACTS), "x"), bundle).as_data()["launch"]
+    assert "self_test" not in launch and "roles" not in launch and launch["limits"]["output_tokens"] == 32000
