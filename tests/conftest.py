@@ -72,7 +72,10 @@ def runner() -> Iterator[AttemptRunner]:
     yield made
     assert made.close() == []
     left = Engine()
-    found = left.api.containers(all=True, filters={"label": f"assize.home={HOME_ID}"})
+    ours = {"label": f"assize.home={HOME_ID}"}
+    found = left.api.containers(all=True, filters=ours)
+    for volume in left.api.volumes(filters=ours)["Volumes"] or []:
+        left.api.remove_volume(volume["Name"])
     left.close()
     assert found == [], "a test left containers behind"
 

@@ -188,19 +188,20 @@ def _add_file(tar: tarfile.TarFile, root: Path, entry: BundleEntry) -> None:
             raise BundleError(f"bundle {root}: {entry.path} changed while it was read")
 
 
-def write_bundle_tar(root: Path, out: IO[bytes]) -> BundleManifest:
+def write_bundle_tar(root: Path, out: IO[bytes], *, with_manifest: bool = True) -> BundleManifest:
     """Write the bundle in `root` to `out` as one uncompressed tar and return its manifest.
 
-    The bytes depend on the manifest alone: MANIFEST first, then the entries by path with their folders
-    before them, owner 0, time 0, modes 0755 and 0644. Each file is hashed again while it is written.
+    The bytes depend on the manifest alone: MANIFEST first (if wanted), then the entries by path with their
+    folders before them, owner 0, time 0, modes 0755 and 0644. Each file is hashed again while it is written.
     """
     manifest = read_bundle(root)
     text = manifest.text.encode()
     done: set[str] = set()
     with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as tar:
-        info = _member(MANIFEST_NAME, 0o644)
-        info.size = len(text)
-        tar.addfile(info, io.BytesIO(text))
+        if with_manifest:
+            info = _member(MANIFEST_NAME, 0o644)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
         for entry in manifest.entries:
             _add_parents(tar, entry.path, done)
             if entry.type == "f":

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orchestrator.agents.bundle import BundleManifest, read_bundle, write_bundle_tar
+from orchestrator.agents.bundle import MANIFEST_NAME, BundleManifest, read_bundle, write_bundle_tar
 from orchestrator.agents.errors import AgentError, BundleError
+from orchestrator.agents.packed import load_packed
 from orchestrator.agents.revision import AgentRevision, ParsedRevision, decode_revision, load_revision
 from orchestrator.errors import NotFoundError
 from orchestrator.home import Home
@@ -55,6 +56,11 @@ def _revisions(home: Home) -> Path:
 
 def _bundle_dir(home: Home, revision: AgentRevision) -> Path | None:
     return None if revision.bundle_digest is None else home.agents / "bundles" / revision.bundle_digest
+
+
+def has_bundle(home: Home, digest: str) -> bool:
+    """Whether a registered agent's bundle of this digest is stored in the home."""
+    return (home.agents / "bundles" / digest / MANIFEST_NAME).is_file()
 
 
 def _registered(home: Home, revision: AgentRevision) -> RegisteredAgent:
@@ -122,7 +128,7 @@ def register(home: Home, parsed: ParsedRevision) -> RegisteredAgent:
     """
     revision = parsed.revision
     taken = {agent.revision.name: agent.digest for agent in _builtins()}
-    if revision.kind != "exec" and revision.digest not in taken.values():
+    if revision.kind not in ("exec", "packed") and revision.digest not in taken.values():
         raise AgentError(f"agent {revision.label}: kind {revision.kind} is built in and cannot be registered")
     if taken.get(revision.name, revision.digest) != revision.digest:
         raise AgentError(f"agent {revision.label}: the name {revision.name} belongs to a built-in agent")
@@ -142,9 +148,9 @@ def register(home: Home, parsed: ParsedRevision) -> RegisteredAgent:
     return _registered(home, revision)
 
 
-def add(home: Home, toml_path: Path) -> RegisteredAgent:
-    """Register the revision in the file `toml_path`."""
-    return register(home, load_revision(toml_path))
+def add(home: Home, path: Path) -> RegisteredAgent:
+    """Register the revision in a file, or the packed agent in a folder."""
+    return register(home, load_packed(path) if path.is_dir() else load_revision(path))
 
 
 def show(home: Home, text: str) -> RegisteredAgent:

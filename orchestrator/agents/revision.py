@@ -16,24 +16,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from orchestrator import canonical
 from orchestrator.agents.bundle import BundleManifest, read_bundle
+from orchestrator.agents.environment import MAX_VALUE, env_problem
 from orchestrator.agents.errors import AgentError, BundleError, listed
+from orchestrator.agents.launching import LaunchTemplate
 from orchestrator.packs.validation import sentences
 
 FORMAT: Final = "assize.agent/1"
 MOUNT: Final = "/opt/agent"
 MAX_ARGUMENTS: Final = 64
-MAX_VALUE: Final = 4096
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]*$"
 VERSION_PATTERN: Final = r"^[0-9A-Za-z][0-9A-Za-z._+-]*$"
-_ENV_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-_SECRET_NAME: Final = re.compile(r"KEY|SECRET|TOKEN(?!S|IZ)|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE")
-_SECRET_VALUE: Final = re.compile(
-    r"sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|-----BEGIN |eyJ[A-Za-z0-9_-]{20,}\."
-)
-_CONTRACT_PREFIXES: Final = ("ASSIZE_", "LD_", "OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_", "DOCKER_")
-_CONTRACT_NAMES: Final = frozenset(
-    {"HOME", "PATH", "USER", "LOGNAME", "SHELL", "PWD", "TERM", "LANG", "NO_COLOR", "CI", "IS_SANDBOX"}
-)
 AnyModel = Literal["any"]
 """The agent works with whatever model a screening gives it; only with one can it be run."""
 _VERSION_UNFIT: Final = re.compile(r"[^0-9A-Za-z._-]")
@@ -52,19 +44,6 @@ class ModelRole(_Model):
     role: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$", max_length=128)]
     provider: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)] | None = None
-
-
-def env_problem(name: str, value: str) -> str | None:
-    """Why an agent may not set this variable; None if it may. Never repeats the value."""
-    if not _ENV_NAME.fullmatch(name):
-        return f"{name!r} is not an upper-case variable name"
-    if name in _CONTRACT_NAMES or name.startswith(_CONTRACT_PREFIXES):
-        return f"{name} is set by the run contract"
-    if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value):
-        return f"{name} looks like a secret; revisions are published, and sandboxes hold no secrets"
-    if len(value) > MAX_VALUE or "\x00" in value:
-        return f"{name} is longer than {MAX_VALUE} characters or holds a NUL"
-    return None
 
 
 class Run(_Model):
@@ -91,7 +70,7 @@ class Run(_Model):
 
 
 class AgentRevision(_Model):
-    """One immutable revision; `digest` is its identity. `run` and `bundle_digest` only with kind `exec`.
+    """One immutable revision; `digest` is its identity. `run` only with kind `exec`, `launch` with `packed`.
 
     `any_model` says that it cannot run before a screening names its model (`with_model`).
     """
@@ -99,11 +78,12 @@ class AgentRevision(_Model):
     format: Literal["assize.agent/1"] = FORMAT
     name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)]
     version: Annotated[str, Field(pattern=VERSION_PATTERN, max_length=100)]
-    kind: Literal["oracle", "nop", "exec", "shell"]
+    kind: Literal["oracle", "nop", "exec", "shell", "packed"]
     description: Annotated[str, Field(max_length=2000)] = ""
     models: tuple[ModelRole, ...] = ()
     any_model: bool = False
     run: Run | None = None
+    launch: LaunchTemplate | None = None
     bundle_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
     @property
@@ -114,12 +94,23 @@ class AgentRevision(_Model):
     @property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, 64 hex digits; it covers the bundle's digest."""
-        return canonical.digest(self.model_dump(mode="json"))
+        return canonical.digest(self.as_data())
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain data as it is hashed and stored; of a launch only what differs from the defaults.
+
+        So a revision keeps its digest when a later version knows more about how agents are started.
+        """
+        data = self.model_dump(mode="json", exclude={"launch"})
+        if self.launch is not None:
+            data["launch"] = self.launch.model_dump(mode="json", exclude_defaults=True)
+        return data
 
     def with_model(self, model: ModelRole) -> AgentRevision:
         """The revision that this agent is with a model: another digest, and the model in its version.
 
-        `AgentError` for an agent that declares its own models, or none.
+        An agent with a role `small` uses the main model in it. `AgentError` for an agent that declares its
+        own models, or none.
         """
         if not self.any_model:
             declared = ", ".join(one.id for one in self.models) or "none"
@@ -129,7 +120,7 @@ class AgentRevision(_Model):
 
     def canonical_bytes(self) -> bytes:
         """The bytes that are stored and hashed."""
-        return canonical.encode(self.model_dump(mode="json"))
+        return canonical.encode(self.as_data())
 
 
 class _AgentSection(_Model):

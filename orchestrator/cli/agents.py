@@ -10,7 +10,7 @@ import click
 from orchestrator.agents import registry
 from orchestrator.agents.errors import AgentError
 from orchestrator.agents.registry import RegisteredAgent
-from orchestrator.cli import completion
+from orchestrator.cli import agents_pack, completion
 from orchestrator.cli.listing import Column, listing_options, show_list, style_of
 from orchestrator.cli.output import DASH, call_of, dash, emit, facts, home_of, json_option
 
@@ -35,7 +35,11 @@ COLUMNS: Final = (
 )
 
 
-@click.group("agents", short_help="Agent revisions: list, show, add.", epilog="Next: assize agents list.")
+@click.group(
+    "agents",
+    short_help="Agent revisions: list, show, add, pack, self-test.",
+    epilog="Next: assize agents list.",
+)
 def command() -> None:
     """Agent revisions: what is screened, pinned by digest.
 
@@ -85,17 +89,23 @@ def show(context: click.Context, agent: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def add(context: click.Context, file: Path, as_json: bool) -> None:
-    """Register the agent revision in FILE (TOML) with its bundle; a registered revision never changes.
+    """Register the agent revision in FILE (TOML, or the folder of a packed agent) with its bundle.
+
+    A registered revision never changes.
 
     \b
     Examples:
       assize agents add ./my-agent.toml
-      assize agents add agents/mine/agent.toml --json
+      assize agents add ./packed-mini --json
     """
-    if not file.is_file():
+    if not file.exists():
         raise AgentError(f"there is no file {file}", hint="give the path of an agent's .toml file")
     home = home_of(context)
     _show(registry.add(home, file), ADD_SCHEMA, call_of(context), as_json=as_json)
+
+
+command.add_command(agents_pack.pack)
+command.add_command(agents_pack.self_test)
 
 
 def _data(agent: RegisteredAgent) -> dict[str, Any]:
@@ -113,11 +123,12 @@ def _data(agent: RegisteredAgent) -> dict[str, Any]:
 
 def _details(agent: RegisteredAgent) -> dict[str, Any]:
     revision = agent.revision
-    run = revision.run
+    run, launch = revision.run, revision.launch
     return {
         **_data(agent),
-        "command": None if run is None else list(run.command),
-        "environment": None if run is None else dict(run.env),
+        "command": list(launch.argv) if launch else None if run is None else list(run.command),
+        "environment": dict(launch.env) if launch else None if run is None else dict(run.env),
+        "launch": None if launch is None else launch.model_dump(mode="json"),
         "wants_root": None if run is None else run.wants_root,
         "bundle_digest": revision.bundle_digest,
         "bundle": None if agent.bundle_dir is None else str(agent.bundle_dir),

@@ -71,6 +71,11 @@ SCHEMA: Final = "assize.screen/1"
     "--steps", type=click.IntRange(1, 1_000_000), help="Most model calls of one try. [default: 100]"
 )
 @click.option(
+    "--output-tokens",
+    type=click.IntRange(1, 10_000_000),
+    help="Most output tokens of one model call, for agents that can be told. [default: the agent's own]",
+)
+@click.option(
     "--provider-tool",
     "provider_tools",
     multiple=True,
@@ -154,6 +159,7 @@ def _conditions(pack: Pack, sheet: PriceSheet, options: dict[str, Any]) -> Scree
             step_limit=options["steps"] or DEFAULT_STEP_LIMIT,
             cost_cap_nusd=options["cost_cap"],
             try_cap_nusd=DEFAULT_TRY_CAP_NUSD if try_cap is None else try_cap,
+            output_tokens=options["output_tokens"],
             provider_tools=options["provider_tools"],
             prices_digest=sheet.digest,
             rehearsal_digest=rehearsal,

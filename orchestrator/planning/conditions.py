@@ -33,6 +33,7 @@ class ScreeningConditions(BaseModel):
     `tasks` is the sorted subset that is run, None for the whole pack. `permitted_tools` is a set, kept
     sorted; None where the agent's tools are its own business. `cost_cap_nusd` caps the screening and
     `try_cap_nusd` one try, in nano-USD; for an agent that calls models a try cap of 0 allows nothing.
+    `output_tokens` is the output maximum per model call that an agent is told; None for one that cannot be.
     `provider_tools` are the kinds of tools that a provider may run for the agent. `prices_digest` names the
     price sheet, `rehearsal_digest` the script of a rehearsal, whose tries never count as passes. How many
     tries run at once is no condition.
@@ -52,6 +53,7 @@ class ScreeningConditions(BaseModel):
     provenance: Word = "independently-evaluated"
     cost_cap_nusd: Positive | None = None
     try_cap_nusd: Annotated[int, Field(ge=0, le=canonical.MAX_INTEGER)] = 0
+    output_tokens: Positive | None = None
     provider_tools: tuple[str, ...] = ()
     prices_digest: Digest | None = None
     rehearsal_digest: Digest | None = None
@@ -65,7 +67,10 @@ class ScreeningConditions(BaseModel):
 
     def as_data(self) -> dict[str, Any]:
         """Plain canonical data, for the opening statement and the ledger."""
-        return self.model_dump(mode="json")
+        data = self.model_dump(mode="json")
+        if self.output_tokens is None:
+            del data["output_tokens"]  # as before there was one: equal conditions keep their identity
+        return data
 
 
 def screening_identity(

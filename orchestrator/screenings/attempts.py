@@ -6,8 +6,10 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any, Protocol, cast
 
+from orchestrator.agents.registry import has_bundle
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
 from orchestrator.errors import HostError
+from orchestrator.home import Home
 from orchestrator.ledger import owners
 from orchestrator.ledger.claims import claims_of
 from orchestrator.ledger.db import Ledger
@@ -63,3 +65,13 @@ def liveness_of(ledger: Ledger) -> Callable[[str], bool]:
         return rest in running if kind == "owner" else label in live
 
     return is_live
+
+
+def with_bundles(is_live: Callable[[str], bool], home: Home) -> Callable[[str], bool]:
+    """The same answers, and for `bundle/<digest>` whether an agent of the home is registered with it."""
+
+    def answer(label: str) -> bool:
+        kind, _, digest = label.partition("/")
+        return has_bundle(home, digest) if kind == "bundle" else is_live(label)
+
+    return answer

@@ -24,13 +24,14 @@ from orchestrator.observations import Observations
 from orchestrator.packs.pack import Pack, PackTask
 from orchestrator.planning.conditions import ScreeningConditions, screening_identity
 from orchestrator.planning.plan import PlannedTask, new_seed, plan_slots
-from orchestrator.screenings.attempts import Runner, liveness_of, load_runner
+from orchestrator.screenings.attempts import Runner, liveness_of, load_runner, with_bundles
 from orchestrator.screenings.certify import Certifier, UncertifiedError
 from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, comparability_of
 from orchestrator.screenings.orders import Bench, limit_ms
 from orchestrator.screenings.relaying import (
+    Metering,
     conditions_for,
     forget_left,
     left_transcript,
@@ -101,19 +102,30 @@ def launch(
     tasks = chosen_tasks(pack, conditions.tasks or ())
     require_runnable(pack, tasks)
     conditions = _narrowed(conditions, pack, tasks)
+    # What is refused for an agent is refused before images are built.
+    terms = [_terms(installation, agent, conditions, say) for agent in agents]
     images = prepare_images(pack, tasks, installation.home, say)
     signer, issuer = installation.signer(), installation.trust_root().issuer
     launches = []
-    for agent in agents:
-        agent.verify_bundle()
-        own = conditions_for(agent, conditions)
-        metering = metering_for(installation.home, agent, own, say)
+    for agent, (own, metering) in zip(agents, terms, strict=True):
         bench = Bench(installation, pack, agent, own, images, metering)
         screening_id, state, resumed = _plan(installation, bench, tasks, sponsors, issuer, again=again)
         certifier = Certifier(installation, signer, issuer, bench, screening_id)
         certifier.open(sponsors)
         launches.append(Launch(screening_id, bench, certifier, state, resumed))
     return launches
+
+
+def _terms(
+    installation: Installation,
+    agent: RegisteredAgent,
+    conditions: ScreeningConditions,
+    say: Callable[[str], None],
+) -> tuple[ScreeningConditions, Metering | None]:
+    """The conditions as they hold for an agent whose bundle is intact, and the terms of its model calls."""
+    agent.verify_bundle()
+    own = conditions_for(agent, conditions)
+    return own, metering_for(installation.home, agent, own, say)
 
 
 def _narrowed(conditions: ScreeningConditions, pack: Pack, tasks: Sequence[PackTask]) -> ScreeningConditions:
@@ -185,7 +197,7 @@ def attempt_runner(installation: Installation, warnings: list[str]) -> Iterator[
     """The runner of this host, after everything that dead workers of this home left was removed."""
     runner = load_runner()
     try:
-        runner.reap(installation.label, liveness_of(installation.ledger))
+        runner.reap(installation.label, with_bundles(liveness_of(installation.ledger), installation.home))
         yield runner
     finally:
         warnings.extend(f"not removed: {line}" for line in runner.close())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.agents.registry import RegisteredAgent
+from orchestrator.agents.revision import AgentRevision
 from orchestrator.attempts import AttemptOrder, Caps
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.records import last_pack_check
@@ -100,7 +101,7 @@ class Bench:
             instruction=harbor.instruction,
             test_files=harbor.test_files,
             solution_files=harbor.solution_files,
-            agent=self._agent(),
+            agent=plain_agent(revision, self.metering),
             bundle_dir=self.agent.bundle_dir,
             bundle_digest=revision.bundle_digest,
             agent_image=images.agent,
@@ -127,11 +128,6 @@ class Bench:
             relay=self.metering.terms if self.metering else None,
         )
 
-    def _agent(self) -> dict[str, Any]:
-        """The revision as plain data, with the wire format in which a bare model is asked."""
-        data = _plain(self.agent.revision.model_dump(mode="json"))
-        return data if self.metering is None else {**data, "wire": self.metering.wire}
-
     def _labels(self, screening_id: str, owner_id: str, live_label: str) -> dict[str, str]:
         return {
             "assize.home": self.installation.label,
@@ -143,6 +139,14 @@ class Bench:
     def agent_user(self, task: PackTask) -> str | None:
         """The screening's own choice, else the task's, else the pack's, else the image's user."""
         return self.conditions.agent_user or self.pack.agent_user(task)
+
+
+def plain_agent(revision: AgentRevision, metering: Metering | None) -> dict[str, Any]:
+    """The revision as plain data, with the wire format of model calls and the output maximum to set."""
+    data = _plain(revision.model_dump(mode="json"))
+    if metering is None:
+        return data
+    return {**data, **_plain({"wire": metering.wire, "output_tokens": metering.output_tokens})}
 
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import entry_points
@@ -22,26 +22,27 @@ from orchestrator.home import Home
 from orchestrator.planning.conditions import ScreeningConditions
 from orchestrator.prices.errors import UnpricedError
 from orchestrator.prices.sheet import PriceSheet
-from orchestrator.providers import FILE_NAME, REHEARSAL, Account, FamilyName, load_accounts, require_key
+from orchestrator.providers import FILE_NAME, Account, FamilyName, load_accounts, require_key
 from orchestrator.screenings.images import open_store
+from orchestrator.screenings.least_cap import output_limit, require_least_cap
+from orchestrator.screenings.wires import BARE_WIRES, wire_of
 from sandbox_images.base import BASE_IMAGE, ensure_base
 
 SCRIPT_GROUP: Final = "assize.rehearsal"
 DEFAULT_TRY_CAP_NUSD: Final = 1_000_000_000
 DEFAULT_STEP_LIMIT: Final = 100
-_REHEARSED: Final[dict[str, FamilyName]] = {
-    "rehearsal-anthropic": "anthropic-messages",
-    "rehearsal-google": "google-generate-content",
-}
-_WIRES: Final[tuple[FamilyName, ...]] = ("openai-chat", "anthropic-messages", "google-generate-content")
-
 
 @dataclass(frozen=True)
 class Metering:
-    """The terms of one agent's model calls in a screening; `wire` is the format a bare model is asked in."""
+    """The terms of one agent's model calls in a screening.
+
+    `wire` is the format in which the agent, or the worker for a bare model, asks. `output_tokens` is the
+    output maximum that the agent is told, None for one that cannot be told.
+    """
 
     terms: RelayTerms
     wire: FamilyName
+    output_tokens: int | None = None
 
 
 def find_script(value: str) -> Path:
@@ -138,16 +139,6 @@ def models_of(
     return models
 
 
-def wire_of(model: PinnedModel, families: Sequence[FamilyName]) -> FamilyName:
-    """In which format a bare model is asked; `UsageError` if its provider speaks none with tools."""
-    if model.provider == REHEARSAL:
-        return _REHEARSED.get(model.model, "openai-chat")
-    for wire in _WIRES:
-        if wire in families:
-            return wire
-    raise UsageError(f"provider {model.provider} speaks no format in which the shell agent can ask")
-
-
 def conditions_for(agent: RegisteredAgent, conditions: ScreeningConditions) -> ScreeningConditions:
     """The conditions as they hold for this agent: one that calls no model has no way out and no money."""
     if agent.revision.models:
@@ -158,6 +149,7 @@ def conditions_for(agent: RegisteredAgent, conditions: ScreeningConditions) -> S
             "step_limit": None,
             "cost_cap_nusd": None,
             "try_cap_nusd": 0,
+            "output_tokens": None,
             "provider_tools": (),
             "prices_digest": None,
             "rehearsal_digest": None,
@@ -170,7 +162,8 @@ def metering_for(
 ) -> Metering | None:
     """The relay's terms for an agent's screening; None for an agent that calls no model.
 
-    Raises `UsageError` for a model without a price and a provider without a key, before anything is planned.
+    Raises `UsageError` for a model without a price, a provider without a key or with no format of the
+    agent's, and a try cap that pays for no call, before anything is planned.
     """
     revision = agent.revision
     if not revision.models:
@@ -185,6 +178,9 @@ def metering_for(
     models = models_of(agent, sheet, accounts, today, rehearsed=rehearsal is not None)
     script = None if rehearsal is None else home.root / "rehearsals" / f"{rehearsal}.toml"
     known = accounts.get(models[0].provider)
+    wire = wire_of(revision, models[0], known.families if known else BARE_WIRES)
+    output_tokens = output_limit(revision, conditions, models[0], sheet, today)
+    require_least_cap(revision, conditions, models[0], sheet, output_tokens)
     terms = RelayTerms(
         models=models,
         cap_nusd=conditions.try_cap_nusd,
@@ -197,7 +193,7 @@ def metering_for(
         state_root=home.root / "relay",
         forwarder_image=_forwarder_image(home, say),
     )
-    return Metering(terms, wire_of(models[0], known.families if known else _WIRES))
+    return Metering(terms, wire, output_tokens)
 
 
 def _forwarder_image(home: Home, say: Callable[[str], None]) -> str:

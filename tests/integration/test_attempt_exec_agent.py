@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from orchestrator.agents.bundle import read_bundle
 from orchestrator.attempts import AttemptOrder
 from scoring.vocabulary import Outcome, Reason
 from workers.attempt.runner import AttemptRunner
+from workers.sandbox.bundles import BundleVolumes
 from workers.sandbox.client import Engine
+from workers.sandbox.helpers import unstarted
+from workers.sandbox.tars import TarBuilder
 
 pytestmark = pytest.mark.docker
 
@@ -28,6 +32,11 @@ env | sort > /tmp/env.txt
 cp /opt/agent/data.txt /tmp/out.txt
 """
 TEST = "cmp /tmp/out.txt /dev/stdin <<< from-the-bundle && echo 1 > /logs/verifier/reward.txt"
+
+
+def volumes(engine: Engine) -> list[str]:
+    """Names of all volumes of the engine."""
+    return [one["Name"] for one in engine.api.volumes()["Volumes"] or []]
 
 
 def agent_in(folder: Path) -> tuple[Path, str]:
@@ -75,16 +84,68 @@ def test_a_volume_that_somebody_removed_is_noticed(
     assert runner(exec_order(make_order, *bundle), control).decision.outcome is Outcome.PASSED
 
 
-def test_bundle_volumes_end_with_their_process(
+def test_a_volume_stays_and_is_not_filled_again(
     engine: Engine, make_order: Callable[..., AttemptOrder], control: Any, bundle: tuple[Path, str]
 ) -> None:
-    """Issue 2: no volume left. The volume belongs to the process that filled it."""
+    """Issue 8: filled once per worker host. A second process has what the first one verified."""
+    order = exec_order(make_order, *bundle)
+    for number in range(2):
+        fresh = AttemptRunner()
+        assert fresh(order, control).decision.outcome is Outcome.PASSED
+        name = fresh.station.bundles.name_of(bundle[1])
+        assert fresh.close() == []
+        assert name in volumes(engine), number
+        # If it were read again, the second process would find it changed.
+        (bundle[0] / "data.txt").write_text("changed after the volume was filled\n")
+
+
+@pytest.mark.parametrize("left", ["nothing", "files", "wrong manifest"])
+def test_a_volume_whose_filling_was_cut_off_is_filled_again(
+    engine: Engine,
+    runner: AttemptRunner,
+    control: Any,
+    make_order: Callable[..., AttemptOrder],
+    bundle: tuple[Path, str],
+    base_image: str,
+    left: str,
+) -> None:
+    """MANIFEST goes in last: a volume without the right one is not trusted, whatever else it holds."""
+    order = exec_order(make_order, *bundle)
+    engine.owner_labels = {"assize.home": order.labels["assize.home"]}
+    name = BundleVolumes(engine).name_of(bundle[1])
+    engine.api.create_volume(name, labels={**engine.owner_labels, "assize.bundle": bundle[1]})
+    tar = TarBuilder()
+    if left != "nothing":
+        tar.file("run.sh", b"#!/bin/sh\nexit 1\n", 0o755)
+    if left == "wrong manifest":
+        tar.file("MANIFEST", b"", 0o444)
+    mount = {"Type": "volume", "Source": name, "Target": "/opt/agent", "VolumeOptions": {"NoCopy": True}}
+    with unstarted(engine, base_image, "cut", [mount]) as helper:
+        engine.api.put_archive(helper, "/opt/agent", tar.bytes())
+    assert runner(order, control).decision.outcome is Outcome.PASSED
+
+
+def test_a_volume_is_reaped_when_its_home_has_the_bundle_no_more(
+    engine: Engine, make_order: Callable[..., AttemptOrder], control: Any, bundle: tuple[Path, str]
+) -> None:
+    """The home is asked by digest; what a container has mounted stays until the next time."""
     fresh = AttemptRunner()
+    order = exec_order(make_order, *bundle)
+    order = replace(order, labels={**order.labels, "assize.home": "reaped-bundles"})
     name = fresh.station.bundles.name_of(bundle[1])
-    assert fresh(exec_order(make_order, *bundle), control).decision.outcome is Outcome.PASSED
-    assert name in [one["Name"] for one in engine.api.volumes()["Volumes"]]
-    assert fresh.close() == []
-    assert name not in [one["Name"] for one in engine.api.volumes()["Volumes"] or []]
+    try:
+        assert fresh(order, control).decision.outcome is Outcome.PASSED
+        assert fresh.settle() == []
+        name = fresh.station.bundles.name_of(bundle[1])
+        live = f"bundle/{bundle[1]}"
+        assert fresh.reap("reaped-bundles", lambda label: label == live).volumes == []
+        mount = {"Type": "volume", "Source": name, "Target": "/opt/agent"}
+        with unstarted(engine, order.agent_image, "user", [mount]):
+            assert fresh.reap("reaped-bundles", lambda label: False).volumes == []
+        assert fresh.reap("reaped-bundles", lambda label: False).volumes == [name]
+    finally:
+        assert fresh.close() == []
+    assert name not in volumes(engine)
 
 
 def test_the_volume_of_a_dead_process_is_reaped(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from orchestrator.attempts import AttemptOrder
+from workers.adapters.packed import TryContext, plan, template_of
 from workers.sandbox.tars import Owner
 
 INSTRUCTION: Final = "/assize/instruction.md"
@@ -55,6 +56,15 @@ class Way:
     token: str = field(default="", repr=False)
 
 
+def _models(order: AttemptOrder) -> tuple[str, str]:
+    """The main model and the small one; without such roles the first that is pinned."""
+    if order.relay is None:
+        return "", ""
+    by_role = {one.role: one.model for one in reversed(order.relay.models)}
+    main = by_role.get("main", order.relay.models[0].model)
+    return main, by_role.get("small", main)
+
+
 def _model_environment(order: AttemptOrder, way: Way) -> dict[str, str]:
     """Base URLs and keys under the names that the vendors' SDKs and agents read.
 
@@ -70,12 +80,11 @@ def _model_environment(order: AttemptOrder, way: Way) -> dict[str, str]:
     if order.relay is None:
         return environment
     keys = ("ASSIZE_RELAY_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
-    models = {one.role: one.model for one in reversed(order.relay.models)}
-    main = order.relay.models[0].model
+    main, small = _models(order)
     environment.update(dict.fromkeys(keys, way.token))
     environment.update(
-        ASSIZE_MODEL=models.get("main", main),
-        ASSIZE_MODEL_SMALL=models.get("small", models.get("main", main)),
+        ASSIZE_MODEL=main,
+        ASSIZE_MODEL_SMALL=small,
         ASSIZE_BUDGET_NUSD=str(order.relay.cap_nusd),
     )
     if order.relay.step_limit is not None:
@@ -103,19 +112,19 @@ def contract_environment(
     return environment
 
 
-def _oracle(order: AttemptOrder) -> Launch:
+def _oracle(order: AttemptOrder, way: Way, workdir: str) -> Launch:
     return Launch(("bash", "/solution/solve.sh"), dict(order.solution_environment), solution=True)
 
 
-def _nop(order: AttemptOrder) -> Launch:
+def _nop(order: AttemptOrder, way: Way, workdir: str) -> Launch:
     return Launch(None)
 
 
-def _shell(order: AttemptOrder) -> Launch:
+def _shell(order: AttemptOrder, way: Way, workdir: str) -> Launch:
     return Launch(None, driven=True)
 
 
-def _exec(order: AttemptOrder) -> Launch:
+def _exec(order: AttemptOrder, way: Way, workdir: str) -> Launch:
     run: Mapping[str, Any] = order.agent["run"]
     command = [str(part) for part in run["command"]]
     # The instruction is on standard input as well; argv stays free of quoting and length limits.
@@ -123,14 +132,39 @@ def _exec(order: AttemptOrder) -> Launch:
     return Launch(argv, {str(k): str(v) for k, v in (run.get("env") or {}).items()})
 
 
-ADAPTERS: Final[Mapping[str, Callable[[AttemptOrder], Launch]]] = {
+def _packed(order: AttemptOrder, way: Way, workdir: str) -> Launch:
+    main, small = _models(order)
+    template = template_of(order.agent)
+    values = {
+        "model": main,
+        "model_small": small,
+        "url": way.url,
+        "token": way.token,
+        "bundle": BUNDLE,
+        "home": HOME,
+        "workspace": workdir,
+        "out": OUT,
+        "instruction": order.instruction,
+        "instruction_file": INSTRUCTION,
+        "output_tokens": str(order.agent.get("output_tokens") or template.limits.output_tokens or ""),
+    }
+    argv, environment = plan(template, TryContext(values, str(order.agent.get("wire") or "")))
+    return Launch(argv, environment)
+
+
+ADAPTERS: Final[Mapping[str, Callable[[AttemptOrder, Way, str], Launch]]] = {
     "oracle": _oracle,
     "nop": _nop,
     "exec": _exec,
     "shell": _shell,
+    "packed": _packed,
 }
 
 
-def plan_launch(order: AttemptOrder) -> Launch:
-    """The launch of the order's agent; raises `KeyError` for a kind that registration should have refused."""
-    return ADAPTERS[str(order.agent["kind"])](order)
+def plan_launch(order: AttemptOrder, way: Way | None = None, workdir: str = "/") -> Launch:
+    """The launch of the order's agent by `way`, in `workdir`.
+
+    Raises `KeyError` for a kind that registration should have refused, `InstructionTooLongError` for an
+    instruction that the agent cannot be given.
+    """
+    return ADAPTERS[str(order.agent["kind"])](order, way or Way(), workdir)

@@ -20,6 +20,7 @@ from workers.adapters.launch import (
     contract_environment,
     plan_launch,
 )
+from workers.adapters.packed import InstructionTooLongError
 from workers.adapters.shell.agent import ShellEnd
 from workers.attempt.relayed import Relayed
 from workers.attempt.shell_driver import drive_shell
@@ -97,6 +98,8 @@ def _content(order: AttemptOrder, launch: Launch, owner: Owner) -> bytes:
 
 def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, phase: AgentPhase) -> Launch:
     launch = plan_launch(order)
+    # First what may take long: the clock of the lane starts when it opens.
+    volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
     if order.relay is not None:
         phase.relayed = Relayed.open(hub, station, order, order.relay, pod=not launch.driven)
     caps = order.caps
@@ -104,7 +107,6 @@ def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, ph
         caps.memory_bytes, caps.cpus_milli, caps.pids, caps.agent_wall_ms // 1000 + _LIFETIME_GRACE_S
     )
     config = station.engine.image_config(order.agent_image)
-    volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
 
     def prepared() -> Prepared:
         key = ("agent", order.task_digest, launch.solution)
@@ -134,13 +136,13 @@ def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, ph
 
 
 def _run_agent(
-    station: Station, order: AttemptOrder, launch: Launch, phase: AgentPhase, cancelled: Callable[[], bool]
+    station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: Callable[[], bool]
 ) -> None:
-    container = phase.container
-    assert container is not None and launch.argv is not None
     wall_s = order.caps.agent_wall_ms / 1000
-    relayed = phase.relayed
+    container, relayed = phase.container, phase.relayed
     way = Way() if relayed is None else Way(relayed.url, relayed.lane.token)
+    launch = plan_launch(order, way, phase.workdir)
+    assert container is not None and launch.argv is not None
     environment = contract_environment(order, phase.owner, phase.workdir, int(wall_s), way)
     phase.argv = launch.argv
     command = Command(
@@ -222,7 +224,7 @@ def run_agent_phase(
         entered()
         phase.facts["agent_started"] = True
         if launch.argv is not None:
-            _run_agent(station, order, launch, phase, cancelled)
+            _run_agent(station, order, phase, cancelled)
         elif launch.driven:
             _drive(station, order, phase, cancelled)
         if not phase.cancelled and not phase.over():
@@ -232,7 +234,7 @@ def run_agent_phase(
         phase.facts["image_missing"] = True
     except SandboxMismatchError as error:
         phase.facts.update(image_mismatch=True, start_error=f"SandboxMismatch:{error.field}")
-    except (UnknownUserError, BundleMismatchError, RelayError) as error:
+    except (UnknownUserError, BundleMismatchError, InstructionTooLongError, RelayError) as error:
         phase.facts["start_error"] = type(error).__name__
     except PodError as error:
         phase.facts["start_error"] = "preflight"

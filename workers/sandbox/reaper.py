@@ -59,10 +59,24 @@ def _remove_network(engine: Engine, network_id: str) -> bool:
     return True
 
 
+def _remove_volume(engine: Engine, name: str) -> bool:
+    try:
+        with translated("remove"):
+            engine.api.remove_volume(name, force=True)
+    except ContainerGoneError:
+        pass
+    except EngineCallError as error:
+        if error.status != 409:  # 409: a container has it mounted; the next time, then
+            raise
+        return False
+    return True
+
+
 def reap(engine: Engine, home: str, is_live: Callable[[str], bool]) -> Reaped:
     """Remove every object of `home` whose `assize.attempt` label is not live.
 
-    The label is `<slot>/<token>` for an attempt, `owner/<owner id>` for what a whole process shares.
+    The label is `<slot>/<token>` for an attempt, `owner/<owner id>` for what a whole process shares, and
+    `bundle/<digest>` for a bundle's volume, which is live while the home has the bundle.
     """
     reaped = Reaped()
     label = {"label": f"{HOME_LABEL}={home}"}
@@ -80,9 +94,7 @@ def reap(engine: Engine, home: str, is_live: Callable[[str], bool]) -> Reaped:
     with translated("list"):
         volumes = engine.api.volumes(filters=label)["Volumes"] or []
     for found in volumes:
-        if _dead(found, is_live):
-            with contextlib.suppress(ContainerGoneError), translated("remove"):
-                engine.api.remove_volume(found["Name"], force=True)
+        if _dead(found, is_live) and _remove_volume(engine, str(found["Name"])):
             reaped.volumes.append(str(found["Name"]))
     with translated("list"):
         images = engine.api.images(filters=label)

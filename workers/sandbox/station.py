@@ -54,7 +54,7 @@ class Station:
     def close(self) -> list[str]:
         """Wait for removals and end the streams; returns what could not be removed."""
         self.pool.shutdown()
-        failed = self.disposer.close() + self.bundles.close()
+        failed = self.disposer.close()
         self.watch.close()
         self.engine.close()
         return failed

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.agents.environment import env_problem
 from orchestrator.agents.errors import AgentError
-from orchestrator.agents.revision import AgentRevision, decode_revision, env_problem, load_revision
+from orchestrator.agents.revision import AgentRevision, decode_revision, load_revision
 from orchestrator.errors import UsageError
 
 ASSETS = Path(__file__).parents[2] / "assets" / "agents"

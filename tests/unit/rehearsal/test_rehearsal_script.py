@@ -70,9 +70,10 @@ def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_bundled_scripts_load() -> None:
-    """`hello` makes hello.txt in its first turn; `coding-core` runs `ls` and nothing that writes."""
+    """`hello` makes hello.txt in its first turn, `hello-edit` says it; `coding-core` writes nothing."""
     scripts = {path.stem: load_script(path) for path in BUNDLED.glob("*.toml")}
-    assert set(scripts) == {"hello", "coding-core"}
+    assert set(scripts) == {"hello", "hello-edit", "coding-core"}
+    assert [turn.run for turn in scripts["hello-edit"].turn or ()] == [None]
     assert [turn.run for turn in scripts["hello"].turn or ()] == ["echo hello > hello.txt", None]
     assert [turn.run for turn in scripts["coding-core"].turn or ()] == ["ls -la", None]
 

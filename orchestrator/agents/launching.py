@@ -1,0 +1,138 @@
+"""How a known agent is started, as data: templates of its command, variables and files, and what it needs.
+
+`workers.adapters.packed` makes a launch of it. Nothing here, and nothing there, says how a try ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from orchestrator.agents.environment import holds_secret, profile_env_problem
+from orchestrator.agents.templates import placeholders
+from orchestrator.providers import FamilyName
+
+MODELS: Final = frozenset({"model", "model_small"})
+PLACES: Final = frozenset({"url", "bundle", "home"})
+IN_FILES: Final = MODELS | PLACES | {"output_tokens"}
+"""What a file below HOME may use: values without quotes and line breaks, and never the token."""
+IN_COMMAND: Final = IN_FILES | {"workspace", "out", "instruction", "instruction_file"}
+IN_ENVIRONMENT: Final = IN_FILES | {"workspace", "out", "token"}
+MAX_FILE: Final = 16_384
+_FILE_NAME: Final = re.compile(r"(?!/)(?!.*(?:^|/)\.\.?(?:/|$))[A-Za-z0-9._/-]{1,200}(?<!/)")
+_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}")
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_Checked = TypeVar("_Checked")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Limits(_Model):
+    """What the agent asks for at once.
+
+    `output_tokens` is the maximum it sends with each model call if nobody sets one, None if it sends none.
+    `first_request_bytes` is the measured size of its first call, rounded up: it decides the least money
+    with which the agent can begin. `home_mb` is what it writes into HOME, in MiB.
+    """
+
+    output_tokens: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    first_request_bytes: Annotated[int, Field(ge=1, le=32 << 20)]
+    home_mb: Annotated[int, Field(ge=1, le=65_536)] = 16
+
+
+class Rehearsal(_Model):
+    """The agent's self-test: a bundled script of the scripted provider, and the model calls it takes."""
+
+    script: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")] = "hello"
+    steps: Annotated[int, Field(ge=1, le=100)] = 2
+
+
+class LaunchTemplate(_Model):
+    """One way to start one agent.
+
+    - `argv`, `env`, `files` (path below HOME -> content) are templates, see `IN_COMMAND` and its like.
+    - `stdin`: the instruction, or nothing at all.
+    - `wires`: the formats in which it can call models, each with further placeholders for that format.
+    - `roles`: the models it calls; `small` is the main model where a screening names no other.
+    - `needs`: programs of the task's image; `transcripts`: what it writes about itself, globs below HOME or
+      the output folder (untrusted exhibits).
+    """
+
+    argv: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
+    stdin: Literal["instruction", "nothing"]
+    env: dict[str, str] = Field(default_factory=dict)
+    files: dict[str, str] = Field(default_factory=dict)
+    wires: Annotated[dict[FamilyName, dict[str, str]], Field(min_length=1)]
+    roles: Annotated[tuple[Literal["main", "small"], ...], Field(min_length=1)] = ("main",)
+    limits: Limits
+    self_test: Rehearsal = Rehearsal()
+    needs: tuple[str, ...] = ()
+    transcripts: tuple[str, ...] = ()
+
+    @property
+    def sets_output_limit(self) -> bool:
+        """Whether the agent takes its output maximum from outside."""
+        return "output_tokens" in placeholders([*self.argv, *self.env.values(), *self.files.values()])
+
+    @field_validator("env")
+    @classmethod
+    def _variables(cls, env: dict[str, str]) -> dict[str, str]:
+        return _refuse(env, [profile_env_problem(name, value) for name, value in sorted(env.items())])
+
+    @field_validator("files")
+    @classmethod
+    def _files(cls, files: dict[str, str]) -> dict[str, str]:
+        return _refuse(files, [_file_problem(name, text) for name, text in sorted(files.items())])
+
+    @field_validator("wires")
+    @classmethod
+    def _wires(cls, wires: dict[FamilyName, dict[str, str]]) -> dict[FamilyName, dict[str, str]]:
+        names = {name for extra in wires.values() for name in extra}
+        problems: list[str | None] = [
+            f"{name!r} is no free name for a placeholder"
+            for name in sorted(names)
+            if not _NAME.fullmatch(name) or name in IN_COMMAND | IN_ENVIRONMENT
+        ]
+        for wire, extra in wires.items():
+            missing = sorted(names - set(extra))
+            problems += [f"{wire} gives no {missing[0]}, another format does"] if missing else []
+            problems += [
+                f"{wire}.{name} is no plain word" for name, text in extra.items() if not _WORD.fullmatch(text)
+            ]
+        return _refuse(wires, problems)
+
+    @model_validator(mode="after")
+    def _known_placeholders(self) -> Self:
+        extra = frozenset(name for values in self.wires.values() for name in values)
+        for what, texts, allowed in (
+            ("argv", self.argv, IN_COMMAND),
+            ("env", self.env.values(), IN_ENVIRONMENT),
+            ("files", self.files.values(), IN_FILES),
+        ):
+            if unknown := sorted(placeholders(texts) - allowed - extra):
+                raise ValueError(f"{what} uses {{{{{unknown[0]}}}}}, which it may not or nobody knows")
+        if any(not part or "\x00" in part or holds_secret(part) for part in self.argv):
+            raise ValueError("argv has an empty argument, a NUL, or something that looks like a secret")
+        if self.sets_output_limit and self.limits.output_tokens is None:
+            raise ValueError("limits.output_tokens is missing, and {{output_tokens}} is used")
+        return self
+
+
+def _file_problem(name: str, text: str) -> str | None:
+    if not _FILE_NAME.fullmatch(name):
+        return f"{name!r} is no path below HOME"
+    if len(text) > MAX_FILE or "\x00" in text or holds_secret(text):
+        return f"{name} is longer than {MAX_FILE} characters, holds a NUL or looks like a secret"
+    return None
+
+
+def _refuse(value: _Checked, problems: Iterable[str | None]) -> _Checked:
+    found = [problem for problem in problems if problem]
+    if found:
+        raise ValueError("; ".join(found))
+    return value

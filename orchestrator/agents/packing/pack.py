@@ -1,0 +1,136 @@
+"""Pack a known agent: fetch, prune, normalise, and write down what it is."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from orchestrator.agents.bundle import MANIFEST_NAME, read_bundle
+from orchestrator.agents.packed import revision_of
+from orchestrator.agents.packing import npm, python
+from orchestrator.agents.packing.client import PackingError
+from orchestrator.agents.packing.python import ImagePython
+from orchestrator.agents.profile import FILE_NAME, PackedFacts, Profile, Source, parse_profile
+from orchestrator.agents.revision import ParsedRevision
+
+_LINKS_SHOWN: Final = 5
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A finished bundle folder with its revision; times in milliseconds."""
+
+    parsed: ParsedRevision
+    facts: PackedFacts
+    fetch_ms: int
+    hash_ms: int
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be packed: the profile's text, the exact version, a label for a second packing of it.
+
+    `image` says which Python the agent is packed for (None for an agent without Python); `constraints` is a
+    pip constraints file.
+    """
+
+    profile: str
+    version: str
+    label: str | None = None
+    constraints: Path | None = None
+    image: ImagePython | None = None
+
+
+def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) -> Packed:
+    """Fill the empty `folder` with the bundle; `scratch` is an empty folder on the same file system.
+
+    Raises `PackingError`, or `AgentError` when what was fetched does not fit the profile.
+    """
+    profile = parse_profile(wish.profile, "profile")
+    app = folder / "app"
+    app.mkdir(parents=True)
+    started = time.monotonic()
+    sources = _fetch(profile, wish, app, scratch, say)
+    fetched = time.monotonic()
+    _prune(app, profile.package.prune)
+    _normalise(app, profile.package.executable)
+    if wish.image is not None and not python.compile_site(app, wish.image):
+        say(f"no byte code: this host has another Python than the image ({wish.image.version})")
+    version = wish.version if wish.label is None else f"{wish.version}-{wish.label}"
+    facts = PackedFacts(
+        version=version,
+        machine=platform.machine(),
+        python=None if wish.image is None else wish.image.version,
+        sources=tuple(sources),
+    )
+    text = described(wish.profile, facts)
+    (folder / FILE_NAME).write_text(text, "utf-8")
+    say("hashing")
+    hashing = time.monotonic()
+    bundle = read_bundle(folder)
+    hash_ms = round((time.monotonic() - hashing) * 1000)
+    (folder / MANIFEST_NAME).write_text(bundle.text, "utf-8")
+    revision = revision_of(parse_profile(text, FILE_NAME), bundle)
+    return Packed(ParsedRevision(revision, folder, bundle), facts, round((fetched - started) * 1000), hash_ms)
+
+
+def _fetch(
+    profile: Profile, wish: Wish, app: Path, scratch: Path, say: Callable[[str], None]
+) -> list[Source]:
+    if profile.package.pip is not None:
+        if wish.image is None:
+            raise PackingError(f"{profile.agent.name} needs a Python: name the image it is packed for")
+        say(f"fetching {profile.package.pip} {wish.version} for Python {wish.image.version}")
+        return python.fetch(profile.package.pip, wish.version, wish.image, app, wish.constraints)
+    sources = []
+    for package in profile.package.npm:
+        say(f"fetching {npm.name_here(package)} {package.version or wish.version}")
+        sources.append(npm.fetch(package, wish.version, app, scratch))
+    return sources
+
+
+def _prune(app: Path, globs: Sequence[str]) -> None:
+    for glob in globs:
+        for path in sorted(app.glob(glob)):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _normalise(app: Path, executable: Sequence[str]) -> None:
+    """Modes 0755 and 0644, x bits given back where archives lost them; no leftover byte code."""
+    for path in app.rglob("*"):
+        if path.is_symlink():
+            continue
+        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+    for glob in executable:
+        for path in app.glob(glob):
+            if path.is_file() and not path.is_symlink():
+                path.chmod(0o755)
+    outside = [one for one in app.rglob("*") if one.is_symlink() and not one.exists()]
+    if outside:
+        shown = ", ".join(str(one.relative_to(app)) for one in outside[:_LINKS_SHOWN])
+        raise PackingError(f"links of the package lead nowhere: {shown}")
+
+
+def described(profile: str, facts: PackedFacts) -> str:
+    """The text of `assize-agent.toml`: what was packed, then the profile as it was.
+
+    A TOML string and a JSON string without control characters are written the same.
+    """
+    sources = [
+        "  { " + ", ".join(f"{key} = {json.dumps(text)}" for key, text in source.items()) + " },\n"
+        for source in (one.model_dump(exclude_none=True) for one in facts.sources)
+    ]
+    lines = [
+        f"{key} = {json.dumps(text)}\n"
+        for key, text in facts.model_dump(exclude_none=True, exclude={"sources"}).items()
+    ]
+    return "".join(["[packed]\n", *lines, "sources = [\n", *sources, "]\n\n", profile])

@@ -1,0 +1,198 @@
+"""`assize agents pack` and `assize agents self-test`: make a bundle of a known agent, and try it out."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from orchestrator.agents import registry
+from orchestrator.agents.errors import AgentError
+from orchestrator.agents.profile import find_profile, parse_profile
+from orchestrator.agents.registry import RegisteredAgent
+from orchestrator.cli import completion, exits
+from orchestrator.cli.output import DASH, call_of, cell, dash, emit, facts, home_of, json_option, say
+from orchestrator.home import Home
+
+if TYPE_CHECKING:  # the engine's client is imported where it is used
+    from orchestrator.agents.packing.pack import Packed
+    from orchestrator.agents.packing.python import ImagePython
+    from orchestrator.screenings.self_test import SelfTest
+
+PACK_SCHEMA: Final = "assize.agents-pack/1"
+SELF_TEST_SCHEMA: Final = "assize.agents-self-test/1"
+_SOURCES_SHOWN: Final = 5
+_MIB: Final = 1 << 20
+
+
+@click.command("pack", epilog="Next: assize screen PACK --agent AGENT --model MODEL.")
+@click.argument("profile", metavar="PROFILE")
+@click.option("--version", "version", required=True, metavar="X", help="Exact version in its registry.")
+@click.option("--label", metavar="TEXT", help="Added to the version, to pack the same one a second time.")
+@click.option("--image", metavar="IMAGE", help="Image to try it in, whose Python counts. [default: base]")
+@click.option(
+    "--constraints",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="pip constraints file for a Python agent.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Leave the bundle there instead of registering it.",
+)
+@click.option("--self-test/--no-self-test", "tried", default=True, help="Try it out before it is registered.")
+@json_option
+@click.pass_context
+def pack(context: click.Context, /, **options: Any) -> None:
+    """Fetch the agent that PROFILE describes, try it out and register it. The host needs network.
+
+    Nothing that is fetched is run outside of a sandbox. With --out, `assize agents add DIR` registers it.
+
+    \b
+    Examples:
+      assize agents pack codex --version 0.171.0
+      assize agents pack mini-swe-agent --version 2.4.6 --out ./mini
+    """
+    home = home_of(context).prepare()
+    out: Path | None = options["out"]
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise AgentError(f"{out} exists already", hint="name a folder that does not exist")
+    parent = home.cache if out is None else out.absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pack-", dir=parent) as folder:
+        packed = _packed(home, options, Path(folder))
+        shown = _facts(packed)
+        tested = None
+        if options["tried"]:
+            revision = packed.parsed.revision
+            fresh = RegisteredAgent(revision, revision.digest, packed.parsed.bundle_dir, builtin=False)
+            tested = _tried(home, fresh, options["image"])
+        good = tested is None or tested.passed
+        place = None
+        if good and out is None:
+            registry.register(home, packed.parsed)
+        elif good and out is not None and packed.parsed.bundle_dir is not None:
+            place = packed.parsed.bundle_dir.rename(out)
+    data = {**shown, "registered": good and out is None, "folder": None if place is None else str(place)}
+    data["self_test"] = None if tested is None else asdict(tested)
+    if options["as_json"]:
+        emit(PACK_SCHEMA, data)
+    else:
+        _show_packed(data, tested, call_of(context))
+    context.exit(exits.DONE if good else exits.REFUSED)
+
+
+@click.command("self-test", epilog="Next: assize screen PACK --agent AGENT --model MODEL.")
+@click.argument("agent", shell_complete=completion.agents)
+@click.option("--image", metavar="IMAGE", help="Image to try it in. [default: the base image]")
+@json_option
+@click.pass_context
+def self_test(context: click.Context, agent: str, image: str | None, as_json: bool) -> None:
+    """Try AGENT out on a small scripted task, in a sandbox, without any real model.
+
+    Exit 1 when it does not make the file with the script's number of model calls.
+
+    \b
+    Examples:
+      assize agents self-test codex
+      assize agents self-test claude-code --image debian:trixie --json
+    """
+    home = home_of(context).prepare()
+    found = _tried(home, registry.show(home, agent), image)
+    if as_json:
+        emit(SELF_TEST_SCHEMA, asdict(found))
+    else:
+        for line in facts(_test_rows(found)):
+            click.echo(cell(line))
+    context.exit(exits.DONE if found.passed else exits.REFUSED)
+
+
+def _packed(home: Home, options: dict[str, Any], folder: Path) -> Packed:
+    from orchestrator.agents.packing.pack import Wish
+    from orchestrator.agents.packing.pack import pack as make
+
+    text = find_profile(options["profile"]).read_text("utf-8")
+    profile = parse_profile(text, f"profile {options['profile']}")
+    python = None if profile.package.pip is None else _python_of(home, options["image"])
+    (folder / "bundle").mkdir()
+    (folder / "scratch").mkdir()
+    wish = Wish(text, options["version"], options["label"], options["constraints"], python)
+    return make(wish, folder / "bundle", folder / "scratch", lambda line: say(f"  {line}"))
+
+
+def _python_of(home: Home, image: str | None) -> ImagePython:
+    from orchestrator.agents.packing.python import ask_image
+    from orchestrator.screenings.images import open_store
+    from sandbox_images.base import BASE_IMAGE, ensure_base
+
+    store = open_store(home, say)
+    try:
+        return ask_image(store.client, ensure_base(store, image or BASE_IMAGE).id)
+    finally:
+        store.client.close()
+
+
+def _tried(home: Home, agent: RegisteredAgent, image: str | None) -> SelfTest:
+    from orchestrator.screenings.installation import Installation
+    from orchestrator.screenings.self_test import self_test as run
+
+    say(f"  self-test of {agent.revision.label}")
+    installation = Installation.open(home)
+    try:
+        return run(installation, agent, image, lambda line: say(f"  {line}"))
+    finally:
+        installation.close()
+
+
+def _facts(packed: Packed) -> dict[str, Any]:
+    revision, bundle = packed.parsed.revision, packed.parsed.bundle
+    return {
+        "agent": revision.label,
+        "digest": revision.digest,
+        "bundle_digest": revision.bundle_digest,
+        "bytes": 0 if bundle is None else bundle.total_bytes,
+        "files": 0 if bundle is None else len(bundle.entries),
+        "python": packed.facts.python,
+        "fetch_ms": packed.fetch_ms,
+        "hash_ms": packed.hash_ms,
+        "sources": [source.model_dump() for source in packed.facts.sources],
+    }
+
+
+def _show_packed(data: dict[str, Any], tested: SelfTest | None, call: str) -> None:
+    names = [f"{one['name']} {one['version']}" for one in data["sources"]]
+    more = f" and {len(names) - _SOURCES_SHOWN} more" if len(names) > _SOURCES_SHOWN else ""
+    rows = [
+        ("agent", data["agent"]),
+        ("digest", data["digest"]),
+        ("bundle digest", data["bundle_digest"]),
+        ("size", f"{data['bytes'] / _MIB:.0f} MiB in {data['files']} files"),
+        ("packages", ", ".join(names[:_SOURCES_SHOWN]) + more),
+        ("python", dash(data["python"])),
+        ("registered", "yes" if data["registered"] else "no"),
+        ("folder", dash(data["folder"])),
+    ]
+    for line in facts(rows + ([] if tested is None else _test_rows(tested)[1:])):
+        click.echo(cell(line))
+    if data["registered"]:
+        click.echo(f"next: {call} screen coding-core --agent {data['agent']} --model PROVIDER/MODEL")
+
+
+def _test_rows(found: SelfTest) -> list[tuple[str, str]]:
+    refused = ", ".join(f"{count} x {why}" for why, count in sorted(found.refused.items()))
+    first = DASH if found.first_call_ms is None else f"{found.first_call_ms / 1000:.1f} s after the start"
+    return [
+        ("agent", found.agent),
+        ("self-test", "passed" if found.passed else f"failed: {found.outcome} ({found.reason})"),
+        ("image", found.image),
+        ("file made", "yes" if found.file_made else "no"),
+        ("model calls", f"{found.steps}, first {first}"),
+        ("refused", refused or "none"),
+        ("wall", f"{found.wall_ms / 1000:.1f} s"),
+        ("exit code", dash(found.exit_code)),
+        ("fall-backs", "; ".join(found.fall_backs) or "none"),
+    ]

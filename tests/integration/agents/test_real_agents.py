@@ -1,0 +1,91 @@
+"""Claude Code, codex and mini-swe-agent, unmodified, in a sandbox that has nothing but the relay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from orchestrator.agents.registry import RegisteredAgent
+from orchestrator.attempts import AttemptReport
+from orchestrator.evidence import metering
+from orchestrator.evidence.transcript import Kind
+from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.self_test import self_test
+from scoring.vocabulary import Outcome, Reason
+from workers.relay import watch
+from workers.sandbox.preflight import judge
+
+if TYPE_CHECKING:
+    from tests.integration.agents.conftest import Seen
+
+pytestmark = pytest.mark.docker
+
+AGENTS: Final = ("claude-code", "codex", "mini-swe-agent")
+RunAgent = Callable[..., "tuple[AttemptReport, Seen]"]
+TROUBLE: Final = """
+format = "assize.rehearsal/1"
+models = ["rehearsal-openai", "rehearsal-anthropic"]
+
+[[turn]]
+say = "I will write the file."
+run = "echo hello > hello.txt"
+fault = {fault}
+times = 1000
+"""
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_two_turn_task_works(
+    name: str,
+    registered: Callable[[str], RegisteredAgent],
+    installation: Installation,
+    evidence_of: Callable[[str | None], Seen],
+) -> None:
+    """Issue 8: file made, two steps, nothing refused, as uid 1000, the transcript complete and exact."""
+    found = self_test(installation, registered(name), None, lambda line: None)
+    assert found.passed and (found.steps, found.refused, found.exit_code) == (2, {}, 0), found
+    seen = evidence_of(found.evidence)
+    assert seen.command["user"] == "1000:1000"
+    assert seen.sandbox["network"] == "relay-only" and judge(seen.sandbox["preflight"]) == []
+    assert {line["completeness"] for line in seen.ledger} == {metering.EXACT}
+    assert seen.chain.torn_bytes == 0 and seen.chain.records[-1]["kind"] == Kind.CLOSE
+    # What is written down for everybody to read holds no token.
+    admitted = [record for record in seen.chain.records if record["kind"] == Kind.ADMIT]
+    assert len(admitted) == 2 and b"ASSIZE_RELAY_TOKEN" not in seen.files["agent/command.json"]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_cap_refusal_ends_the_try(name: str, run_agent: RunAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself or by the worker after the grace; never as a pass, always for the cap."""
+    monkeypatch.setattr(watch, "GRACE_MS", 1_000)
+    report, seen = run_agent(name, "hello", cap_nusd=1_000)
+    assert (report.decision.outcome, report.decision.reason) == (Outcome.FAILED, Reason.COST_CAP), (
+        report.observations
+    )
+    assert seen.ledger == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["{ status = 429 }", "{ status = 500 }", "{ status = 529 }", "{ cut_after_events = 2 }"],
+)
+def test_trouble_of_the_provider_is_not_the_agents(fault: str, run_agent: RunAgent, tmp_path: Path) -> None:
+    """codex, told not to retry, gives up at once: its exit code counts for nothing."""
+    script = tmp_path / "trouble.toml"
+    script.write_text(TROUBLE.format(fault=fault), "utf-8")
+    report, _ = run_agent("codex", str(script))
+    assert report.observations["agent_exit_code"] != 0
+    assert (report.decision.outcome, report.decision.reason) == (
+        Outcome.PLATFORM_FAULT,
+        Reason.PROVIDER_OUTAGE,
+    )
+
+
+def test_the_output_limit_reaches_the_provider(run_agent: RunAgent) -> None:
+    """Claude Code asks for what the conditions say, not for its own 32,000."""
+    _, seen = run_agent("claude-code", "hello")
+    asked = [record["data"] for record in seen.chain.records if record["kind"] == Kind.ADMIT]
+    assert [(one["outputLimit"], one["injected"]) for one in asked] == [(8192, {}), (8192, {})]

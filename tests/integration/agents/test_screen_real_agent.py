@@ -1,0 +1,69 @@
+"""One screening of the bundled pack with a packed agent, through the program, from packing to its card."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from orchestrator.agents.revision import ParsedRevision
+from orchestrator.home import Home
+from orchestrator.screenings.installation import Installation
+
+if TYPE_CHECKING:
+    from tests.integration.agents.conftest import Seen
+
+pytestmark = pytest.mark.docker
+
+
+def assize(home: Path, *arguments: str) -> tuple[int, Any, str]:
+    """The program as a process of its own: exit code, its JSON (None without any), its messages."""
+    script = "from orchestrator.cli.main import main; main()"
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("ASSIZE_")}
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--home", str(home), *arguments, "--json"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=home.parent,
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def test_a_screening_with_mini_swe_agent(
+    packed_agent: Callable[[str], ParsedRevision],
+    installation: Installation,
+    evidence_of: Callable[[str | None], Seen],
+) -> None:
+    """Bundle, model, usage and cost are in the evidence, it verifies, and the card says simulated."""
+    home: Home = installation.home
+    parsed = packed_agent("mini-swe-agent")
+    code, added, err = assize(home.root, "agents", "add", str(parsed.bundle_dir))
+    assert code == 0 and added["bundle_digest"] == parsed.revision.bundle_digest, err
+    order = ["screen", "coding-core", "--agent", "mini-swe-agent", "--rehearse", "coding-core"]
+    order += ["--model", "rehearsal/rehearsal-openai", "--task", "notes-security", "--tries", "1"]
+
+    code, _, err = assize(home.root, *order, "--try-cap", "0.001")
+    assert code == 2 and "needs a try cap of at least 0.0023 USD" in err
+
+    code, ran, err = assize(home.root, *order)
+    assert code in (0, 3), err
+    (card,) = ran["cards"]
+    assert card["card"]["labels"]["simulated"]
+    assert card["card"]["counts"]["could_not_be_counted_by_kind"] == [{"kind": "simulated", "count": 1}]
+
+    (one,) = assize(home.root, "tries", ran["screenings"][0]["screening"])[1]["tries"]
+    (attempt,) = assize(home.root, "try", one["try"])[1]["attempts"]
+    assert (attempt["outcome"], attempt["reason"]) == ("failed", "wrong_output")
+    assert [int(spent["nusd"]) > 0 for spent in attempt["spend"]] == [True]
+    seen = evidence_of(attempt["manifest"])
+    assert seen.sandbox["bundleDigest"] == parsed.revision.bundle_digest
+    assert len(seen.ledger) == 2 and {line["model"] for line in seen.ledger} == {"rehearsal-openai"}
+    verified = assize(home.root, "verify", attempt["bundle"])[1]
+    assert verified["authentic"] == "yes"
