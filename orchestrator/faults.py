@@ -138,6 +138,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Reason.PROVIDER_OUTAGE,
         Phase.AGENT,
         ("provider_outage",),
+        suspect=True,  # an agent can provoke it, by a flood of calls for instance
     ),
     Rule("relay-fault", lambda s: s.relay_fault, Reason.RELAY_FAULT, Phase.AGENT, ("relay_fault",)),
     Rule(

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from orchestrator.errors import UsageError
 from orchestrator.packs.validation import sentences
@@ -58,12 +58,19 @@ class Account(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     base_url: Annotated[str, Field(pattern=r"^https?://[^\s?#]+$", max_length=500)]
-    families: Annotated[tuple[FamilyName, ...], Field(min_length=1)] = _CHAT
+    families: tuple[FamilyName, ...] = _CHAT
     key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     key_file: Path | None = None
-    max_parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    max_parallel: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = None
+    requests_per_minute: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = None
     chat_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+
+    @field_validator("families")
+    @classmethod
+    def _some(cls, families: tuple[FamilyName, ...]) -> tuple[FamilyName, ...]:
+        if not families:
+            raise ValueError("at least one wire format is needed")
+        return families
 
     def key(self) -> str | None:
         """The key: the file's content, else the variable's; None when there is neither. Workers only."""
@@ -112,7 +119,10 @@ def load_accounts(path: Path) -> dict[str, Account]:
         raise ProviderError(f"{path}: cannot be read: {error}") from None
     for key in data.keys() - {"provider"}:
         raise ProviderError(f"{path}: unknown key {key}; providers are written as [provider.NAME]")
-    for name, given in (data.get("provider") or {}).items():
+    written = data.get("provider", {})
+    if not isinstance(written, dict):
+        raise ProviderError(f"{path}: provider is not a table of providers, written as [provider.NAME]")
+    for name, given in written.items():
         found[name] = _merged(path, name, given, found.get(name))
     return found
 
@@ -124,7 +134,8 @@ def _merged(path: Path, name: str, given: Any, known: Account | None) -> Account
     try:
         account = Account.model_validate({**base, **given})
     except (ValidationError, TypeError) as error:
-        said = sentences(error, set())[0] if isinstance(error, ValidationError) else "is not a table"
+        # Whoever writes the key itself there must not find it in a message.
+        said = sentences(error, {"key_env"})[0] if isinstance(error, ValidationError) else "is not a table"
         raise ProviderError(f"{path}: provider {name}: {said}") from None
     if account.key_env is None and account.key_file is None:
         raise ProviderError(f"{path}: provider {name}: says neither key_env nor key_file")
@@ -133,13 +144,24 @@ def _merged(path: Path, name: str, given: Any, known: Account | None) -> Account
 
 def require_key(accounts: Mapping[str, Account], name: str) -> Account:
     """The account of a provider with a key at hand; `ProviderError` tells what is missing."""
+    if name == REHEARSAL:
+        raise ProviderError(
+            f"the models of provider {REHEARSAL} exist in rehearsals only",
+            hint="name a script: --rehearse hello",
+        )
     account = accounts.get(name)
     if account is None:
         raise ProviderError(
             f"no provider called {name} is configured",
             hint=f"add [provider.{name}] to {FILE_NAME} in the home",
         )
-    if account.key() is None:
+    key = account.key()
+    if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
+        raise ProviderError(
+            f"provider {name}: {account.where()} holds no key that a header can carry",
+            hint="a key is one word of printable ASCII",
+        )
+    if key is None:
         raise ProviderError(
             f"provider {name} has no key: {account.where()} gives none",
             hint="set it, or rehearse without a key: --rehearse hello",

@@ -113,8 +113,17 @@ def _try_rules(statement: dict[str, Any]) -> list[Finding]:
         found.append(Finding("replaces", "a second attempt names what it replaces, a first one nothing"))
     if body["agent"]["connection"] == "own-endpoint" and sandbox["level"] == "verified":
         found.append(Finding("schema", "an agent at its own endpoint cannot be verified"))
-    if result["outcome"] == "passed" and not {"agent", "grader"} <= {i["role"] for i in sandbox["images"]}:
+    return [*found, *_pass_rules(body)]
+
+
+def _pass_rules(body: dict[str, Any]) -> list[Finding]:
+    if body["result"]["outcome"] != "passed":
+        return []
+    found = []
+    if not {"agent", "grader"} <= {image["role"] for image in body["sandbox"]["images"]}:
         found.append(Finding("schema", "a pass without the images of agent and grader"))
+    if body["agent"]["connection"] == "relay" and not body["usage"]["metered"]:
+        found.append(Finding("usage", "a pass of an agent that calls models without its metering"))
     return found
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from orchestrator import canonical
 from orchestrator.certificates import dsse, metered, rules, schema
+from orchestrator.certificates.bound import why_not_bound
 from orchestrator.certificates.errors import SigningRefusedError, VerificationError
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.statements import Statement, TryPredicate
@@ -28,8 +29,9 @@ from orchestrator.evidence.manifest import (
     read_withheld,
 )
 from orchestrator.evidence.store import EvidenceStore
-from orchestrator.evidence.transcript import TranscriptError
+from orchestrator.evidence.transcript import TranscriptError, read
 from orchestrator.faults import decide
+from orchestrator.observations import Observations
 
 OBSERVATIONS_LIMIT_BYTES: Final = 64 * 1024
 
@@ -116,8 +118,8 @@ class FileSigner:
         withheld = {file.role.value for file in manifest.files if file.sha256 is None}
         if withheld - ALWAYS_WITHHOLDABLE and not predicate.task.answer_key_withheld:
             raise SigningRefusedError("evidence is withheld though the task withholds none")
-        self._check_ledger(manifest, predicate)
-        self._check_observations(manifest, predicate)
+        seen = self._check_observations(manifest, predicate)
+        self._check_ledger(manifest, predicate, seen)
         return raw
 
     def _hash_again(self, manifest: EvidenceManifest, manifest_digest: str) -> None:
@@ -136,7 +138,7 @@ class FileSigner:
             if size != file.size:
                 raise EvidenceError(f"{file.path} has {size} bytes, listed are {file.size}")
 
-    def _check_ledger(self, manifest: EvidenceManifest, predicate: TryPredicate) -> None:
+    def _check_ledger(self, manifest: EvidenceManifest, predicate: TryPredicate, seen: Observations) -> None:
         """Usage is what follows from the relay's transcript; without one nothing can have been used."""
         transcripts = [file for file in manifest.files if file.role is Role.TRANSCRIPT]
         ledgers = [file for file in manifest.files if file.role is Role.METERING_LEDGER]
@@ -150,14 +152,17 @@ class FileSigner:
         transcript = self._read(transcripts[0], metered.TRANSCRIPT_LIMIT_BYTES)
         try:
             follows, ledger = metered.usage_of(transcript), metered.ledger_of(transcript)
+            wrong = why_not_bound(read(transcript), predicate, seen)
         except TranscriptError as error:
             raise SigningRefusedError(f"the transcript does not hold: {error.message}") from None
         if self._read(ledgers[0], metered.TRANSCRIPT_LIMIT_BYTES) != ledger:
             raise SigningRefusedError("the metering ledger is not the one that follows from the transcript")
         if usage != follows:
             raise SigningRefusedError(f"the usage is not what follows from the transcript: {usage} {follows}")
+        if wrong is not None:
+            raise SigningRefusedError(wrong)
 
-    def _check_observations(self, manifest: EvidenceManifest, predicate: TryPredicate) -> None:
+    def _check_observations(self, manifest: EvidenceManifest, predicate: TryPredicate) -> Observations:
         """Deciding again from the recorded observations must give the outcome that is to be certified."""
         observed = [file for file in manifest.files if file.role is Role.OBSERVATIONS]
         if not observed:
@@ -165,9 +170,10 @@ class FileSigner:
         if len(observed) > 1:
             raise SigningRefusedError("the evidence has more than one observation vector")
         try:
-            again = decide(observed_bytes.decode(self._read(observed[0], OBSERVATIONS_LIMIT_BYTES)))
+            seen = observed_bytes.decode(self._read(observed[0], OBSERVATIONS_LIMIT_BYTES))
         except EvidenceError as error:
             raise SigningRefusedError(error.message) from None
+        again = decide(seen)
         result = predicate.result
         claimed = (result.outcome, result.reason, result.phase, result.rule)
         if claimed != (again.outcome, again.reason, again.phase, again.rule):
@@ -175,6 +181,7 @@ class FileSigner:
                 f"the observations say {again.outcome}/{again.reason} ({again.rule}), "
                 f"the statement {result.outcome}/{result.reason} ({result.rule})"
             )
+        return seen
 
     def _read(self, file: EvidenceFile, limit_bytes: int) -> bytes:
         if file.sha256 is None:

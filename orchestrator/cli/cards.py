@@ -39,6 +39,13 @@ def _labels(data: dict[str, Any]) -> str:
     return "; ".join(shown) or "none"
 
 
+def _counted(card: PackScoreCard) -> str:
+    if card.tries_min is None:
+        return "no counted tries"
+    some = card.tries_min if card.tries_min == card.tries_max else f"{card.tries_min}-{card.tries_max}"
+    return f"{some} counted tries each"
+
+
 def card_lines(scored: Scored, version: str) -> list[str]:
     """The card, one line a row, in the order of UI-10."""
     card: PackScoreCard = scored.card
@@ -48,14 +55,13 @@ def card_lines(scored: Scored, version: str) -> list[str]:
     interval = data["interval"]
     if card.pack_score is not None and interval["reason"] is None:
         score += f"   95% interval {interval['low']} .. {interval['high']}"
-    tries = f"{card.tries_min}-{card.tries_max}" if card.tries_min != card.tries_max else str(card.tries_min)
-    unfinished = data["unfinished_spend"]
+    unfinished, level = data["unfinished_spend"], "simulated" if data["labels"]["simulated"] else "verified"
     lines = [
         f"Pack Score  {key['agent']}@{version}  on  {key['pack']}@{key['pack_version']}",
         _row("Pack Score (pass^1)", score),
         _row("floor .. ceiling", f"{_figure(data['floor'])} .. {_figure(data['ceiling'])}"),
         _row("every try passes (pass^3)", _figure(data["pass3"])),
-        _row("tasks scored", f"{card.tasks_scored} of {card.tasks_in_pack}, {tries} counted tries each"),
+        _row("tasks scored", f"{card.tasks_scored} of {card.tasks_in_pack}, {_counted(card)}"),
         _row("did not finish", f"{counts['unfinished']}{_kinds(counts['unfinished_by_kind'])}"),
         _row("no verdict", str(counts["no_verdict"])),
         _row(
@@ -78,7 +84,7 @@ def card_lines(scored: Scored, version: str) -> list[str]:
         ),
         _row(
             "judge, evidence",
-            f"{key['judge']}, sandbox verified, {len(card.certificate_digests)} certificates",
+            f"{key['judge']}, sandbox {level}, {len(card.certificate_digests)} certificates",
         ),
         _row("methodology", f"{card.methodology}; inputs {card.inputs_digest[:16]}"),
     ]

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from orchestrator.cli import doctor_home, doctor_host, exits
+from orchestrator.cli import doctor_home, doctor_host, doctor_models, exits
 from orchestrator.cli.findings import Finding, Health, broken
 from orchestrator.cli.ledger_listing import last_event_ms
 from orchestrator.cli.output import cell, emit, json_option, table
@@ -26,7 +26,7 @@ _MARK: Final = {Health.OK: "✓", Health.WARN: "!", Health.MISSING: "✗", Healt
 @json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """Check engine, images, disk, ledger, evidence, keys and leftovers; nothing is changed.
+    """Check engine, images, prices, disk, ledger, evidence, keys and leftovers; nothing is changed.
 
     Exit 0 when screening can work, 1 when something that blocks it is missing or broken.
 
@@ -53,12 +53,15 @@ def examine(home: Home) -> list[Finding]:
         findings += _guarded("user", lambda: [doctor_host.user()])
         findings += _guarded("base image", lambda: doctor_host.base_image(home, client))
         findings += _guarded("attempt runner", lambda: [doctor_host.runner()])
+        findings += _guarded("price sheet", lambda: [doctor_models.price_sheet()])
+        findings += _guarded("relay folders", lambda: [doctor_models.relay_folders()])
         findings += _guarded("disk", lambda: [doctor_host.disk("disk", home.root)])
         folder = _guarded("home", lambda: [doctor_home.folder(home)])
         findings += folder
         if home.root.is_dir() or not folder[0].blocks:
             findings += _guarded("evidence store", lambda: [doctor_home.evidence(home)])
             findings += _guarded("keys", lambda: doctor_home.keys(home))
+            findings += _guarded("providers", lambda: [doctor_models.providers(home)])
             findings += _guarded("ledger", lambda: _with_ledger(home, client))
     finally:
         if client is not None:

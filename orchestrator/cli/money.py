@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+import re
 from typing import Any, Final
 
 import click
@@ -10,6 +10,7 @@ import click
 from orchestrator.canonical import MAX_INTEGER
 
 NUSD_PER_USD: Final = 1_000_000_000
+_AMOUNT: Final = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,9}))?")
 
 
 class Usd(click.ParamType[int]):
@@ -21,13 +22,13 @@ class Usd(click.ParamType[int]):
         """Nano-USD; a usage error for anything else than a plain, non-negative decimal."""
         if isinstance(value, int):
             return value
-        try:
-            nusd = Decimal(str(value)) * NUSD_PER_USD
-        except InvalidOperation:
-            self.fail(f"{value!r} is no amount of USD", param, ctx)
-        if not nusd.is_finite() or nusd < 0 or nusd != int(nusd) or nusd > MAX_INTEGER:
+        found = _AMOUNT.fullmatch(str(value))
+        if found is None:
             self.fail(f"{value!r} is no amount of USD with at most nine decimals", param, ctx)
-        return int(nusd)
+        nusd = int(found[1]) * NUSD_PER_USD + int((found[2] or "").ljust(9, "0"))
+        if nusd > MAX_INTEGER:
+            self.fail(f"{value!r} is no amount of USD that can be counted here", param, ctx)
+        return nusd
 
 
 def usd_text(nusd: int) -> str:

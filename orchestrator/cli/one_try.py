@@ -90,6 +90,7 @@ def _data(found: Reading, ledger: Ledger, slot_id: str) -> dict[str, Any]:
         "task": row["task_id"],
         "k": row["k"],
         "of": screening["conditions"].get("tries"),
+        "simulated": screening["conditions"].get("rehearsal_digest") is not None,
         "state": row["state"],
         "outcome": row["outcome"],
         "reason": row["reason"],
@@ -122,9 +123,13 @@ def _show(data: Mapping[str, Any], chosen: Mapping[str, Any], manifest: Found, c
     rows = []
     if text := sentence(data["reason"]):
         rows.append(("because", text))
+    if data["simulated"]:
+        rows.append(("simulated", "a rehearsal with scripted answers: it never counts as a pass"))
     rows.append(("decided by", _decision(chosen)))
     if chosen["number"] is not None:
         rows.append(("attempt", _attempt_facts(chosen, len(data["attempts"]))))
+        if chosen["model_calls"] is not None:
+            rows.append(("model calls", _model_calls(**chosen["model_calls"])))
     rows.append(("screening", data["screening"]))
     for line in facts(rows):
         click.echo(line)
@@ -165,6 +170,12 @@ def _attempt_facts(attempt: Mapping[str, Any], total: int) -> str:
 def _spend(attempt: Mapping[str, Any]) -> str:
     paid = [f"{dollars(int(one['nusd']))} by the {one['payer']}" for one in attempt["spend"]]
     return ", ".join(paid) or f"{DASH} (nothing metered)"
+
+
+def _model_calls(taken: int, first_ms: int | None) -> str:
+    if first_ms is None:
+        return "none: the agent never reached the relay"
+    return f"{taken} taken by a provider, the first asked for after {duration(first_ms)}"
 
 
 def _show_attempts(attempts: list[dict[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from orchestrator.cli.cards import card_data, card_lines
 from orchestrator.cli.display import display_for
 from orchestrator.cli.money import Usd
 from orchestrator.cli.output import call_of, cell, emit, home_of, json_option, say
+from orchestrator.cli.screen_plan import limit_line, show_plan
 from orchestrator.engine.signals import interrupts
 from orchestrator.errors import UsageError
 from orchestrator.home import Home
@@ -29,6 +31,7 @@ from orchestrator.screenings.opening import Sponsors
 from orchestrator.screenings.relaying import (
     DEFAULT_STEP_LIMIT,
     DEFAULT_TRY_CAP_NUSD,
+    conditions_for,
     file_digest,
     find_script,
     keep_script,
@@ -37,9 +40,9 @@ from orchestrator.screenings.relaying import (
     with_model,
 )
 from orchestrator.screenings.scorecard import score_screening
+from orchestrator.screenings.spending import Spending, spending_of
 
 SCHEMA: Final = "assize.screen/1"
-PLAN_SCHEMA: Final = "assize.screen-plan/1"
 
 
 @click.command(
@@ -90,7 +93,9 @@ PLAN_SCHEMA: Final = "assize.screen-plan/1"
 @click.option("--funded-by", default="operator:local", show_default=True, help="Who pays for it.")
 @click.option("--operated-by", default="lab:local", show_default=True, help="Who runs it.")
 @click.option("--again", is_flag=True, help="Begin a new screening although an equal one is complete.")
-@click.option("--dry-run", is_flag=True, help="Verify and show the plan; build and run nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show the plan, models, prices and the most it can cost; run nothing."
+)
 @click.option("--jsonl", is_flag=True, help="One JSON event a line on standard output while it runs.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @json_option
@@ -111,9 +116,13 @@ def command(context: click.Context, /, **options: Any) -> None:
     model = role_of(options["model"], sheet) if options["model"] else None
     revisions = [with_model(registry.resolve(home, name), model) for name in dict.fromkeys(options["agents"])]
     conditions = _conditions(pack, sheet, options)
+    tasks = chosen_tasks(pack, options["tasks"])
+    # Whatever lacks a price or a key is refused here, before images are built and anything is planned.
+    spendings = [
+        spending_of(home, one, conditions_for(one, conditions), sheet, len(tasks)) for one in revisions
+    ]
     if options["dry_run"]:
-        labels = [one.revision.label for one in revisions]
-        context.exit(_show_plan(pack, labels, conditions, as_json=options["as_json"]))
+        context.exit(show_plan(pack, tasks, spendings, conditions, as_json=options["as_json"]))
     sponsors = Sponsors(options["requested_by"], options["funded_by"], options["operated_by"])
     installation = Installation.open(home)
     keep_sheet(home, sheet)
@@ -123,7 +132,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         launches = launch(
             installation, pack, revisions, conditions, sponsors, again=options["again"], say=_say_step
         )
-        outcome = _run(installation, launches, options)
+        outcome = _run(installation, launches, spendings, options)
         code = _finish(installation, launches, outcome, options, call_of(context))
     finally:
         installation.close()
@@ -136,6 +145,8 @@ def _say_step(line: str) -> None:
 
 def _conditions(pack: Pack, sheet: PriceSheet, options: dict[str, Any]) -> ScreeningConditions:
     wall_s, try_cap = options["agent_wall_s"], options["try_cap"]
+    if options["cost_cap"] == 0:
+        raise UsageError("with --cost-cap 0 no try could start", hint="--dry-run shows the plan")
     rehearsal = file_digest(find_script(options["rehearse"])) if options["rehearse"] else None
     try:
         return ScreeningConditions(
@@ -146,7 +157,7 @@ def _conditions(pack: Pack, sheet: PriceSheet, options: dict[str, Any]) -> Scree
             caps=CapOverrides(agent_wall_ms=wall_s * 1000 if wall_s else None),
             network="relay-only",
             step_limit=options["steps"] or DEFAULT_STEP_LIMIT,
-            cost_cap_nusd=options["cost_cap"] or None,
+            cost_cap_nusd=options["cost_cap"],
             try_cap_nusd=DEFAULT_TRY_CAP_NUSD if try_cap is None else try_cap,
             output_tokens=options["output_tokens"],
             provider_tools=options["provider_tools"],
@@ -163,15 +174,29 @@ def _parallel(options: dict[str, Any]) -> int:
     return options["parallel"] or max(1, os.cpu_count() or 1)
 
 
-def _run(installation: Installation, launches: list[Launch], options: dict[str, Any]) -> Outcome:
+def _run(
+    installation: Installation,
+    launches: list[Launch],
+    spendings: list[Spending],
+    options: dict[str, Any],
+) -> Outcome:
     names = {one.screening_id: one.bench.agent.revision.label for one in launches}
-    totals = {one: queries.status(installation.ledger, one).total for one in names}
+    views = {one: queries.status(installation.ledger, one) for one in names}
+    totals = {one: view.total for one, view in views.items()}
     quiet = options["quiet"] or options["as_json"]
     for one in launches:
         if one.resumed and one.state not in OPEN_SCREENINGS:
             say(f"{names[one.screening_id]}: already {one.state}; --again begins a new screening")
     if all(one.state not in OPEN_SCREENINGS for one in launches):
         return _closed(installation, launches)
+    to_come = [
+        replace(
+            one, tries=view.open, cap_nusd=None if view.cap_nusd is None else view.cap_nusd - view.used_nusd
+        )
+        for one, view in zip(spendings, views.values(), strict=True)
+    ]
+    if line := limit_line(to_come):
+        say(line)
     with display_for(names, totals, jsonl=options["jsonl"], quiet=quiet) as display:
         return run(
             installation,
@@ -239,31 +264,3 @@ def _show_places(home: Home, launches: list[Launch], bundles: dict[str, str], ca
     click.echo("check them:")
     for path in bundles.values():
         click.echo(f"  {call} verify {path}")
-
-
-def _show_plan(pack: Pack, agents: list[str], conditions: ScreeningConditions, *, as_json: bool) -> int:
-    """The plan of --dry-run; 1 when a task is refused, so that nothing of it could run."""
-    tasks = chosen_tasks(pack, conditions.tasks or ())
-    refused = {
-        task.id: [refusal.message for refusal in pack.refusals(task)] for task in tasks if pack.refusals(task)
-    }
-    data = {
-        "pack": pack.label,
-        "pack_digest": pack.digest,
-        "agents": agents,
-        "tasks": [task.id for task in tasks],
-        "tries": len(tasks) * conditions.tries * len(agents),
-        "conditions": conditions.as_data(),
-        "refused": refused,
-        "deviations": {task.id: [str(one.message) for one in pack.deviations(task)] for task in tasks},
-    }
-    if as_json:
-        emit(PLAN_SCHEMA, data)
-    else:
-        click.echo(f"{pack.label}  {pack.digest}")
-        count = f"{len(tasks)} tasks x {conditions.tries} tries x {len(agents)} agents"
-        click.echo(f"{count} = {data['tries']} tries")
-        for task in tasks:
-            why = f"   refused: {'; '.join(refused[task.id])}" if task.id in refused else ""
-            click.echo(cell(f"  {task.id}{why}"))
-    return exits.REFUSED if refused else exits.DONE

@@ -61,6 +61,13 @@ def try_data(row: Mapping[str, Any]) -> dict[str, Any]:
     return {renamed.get(name, name): value for name, value in row.items()}
 
 
+def _model_calls(observations: Mapping[str, Any]) -> dict[str, int | None] | None:
+    """What the relay saw of an attempt; None where there was no relay, or it was lost."""
+    if observations.get("relay_calls") is None:
+        return None
+    return {"taken": observations["relay_calls"], "first_ms": observations.get("relay_first_call_ms")}
+
+
 def attempt_data(view: AttemptView, bundle: str | None) -> dict[str, Any]:
     """One attempt; `bundle` is the path of its try bundle."""
     row = view.row
@@ -87,6 +94,7 @@ def attempt_data(view: AttemptView, bundle: str | None) -> dict[str, Any]:
         "ended_ms": row["ended_ms"],
         "runtime": row["runtime"],
         "spend": [{"payer": payer, "nusd": str(nusd)} for payer, nusd in view.spend],
+        "model_calls": _model_calls(observations),
         "manifest": view.manifest_digest,
         "certificate": view.certificate_digest,
         "bundle": bundle,

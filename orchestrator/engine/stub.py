@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.attempts import (
@@ -151,6 +151,7 @@ def plan_stub(
     cap_nusd: int | None = None,
     try_cap_nusd: int = 0,
     screening_id: str | None = None,
+    conditions: Mapping[str, Any] | None = None,
 ) -> str:
     """Plan a screening of made-up tasks; `name` is its identity. Returns the screening id (`screening_id`
     where it is given)."""
@@ -165,7 +166,7 @@ def plan_stub(
         agent_id="stub",
         agent_version="1",
         agent_digest=digest,
-        conditions={"tries": tries},
+        conditions={"tries": tries, **(conditions or {})},
         comparability=digest,
         requester="stub",
         funder="stub",

@@ -49,29 +49,41 @@ class Totals:
 def ledger_lines(chain: Chain) -> list[dict[str, Any]]:
     """One line per call that a provider took, in order of the calls; a call that never ended is unknown.
 
-    Raises `TranscriptError` when records that must be there are not.
+    Raises `TranscriptError` when records that must be there are not, or lack figures that they must have.
     """
     admitted: dict[int, Mapping[str, Any]] = {}
     ended: dict[int, Mapping[str, Any] | None] = {}
+    last: dict[int, int] = {}
     for number, record in enumerate(chain.records, 1):
         call, data = record.get("call"), record.get("data")
         if not isinstance(call, int) or not isinstance(data, dict):
             raise TranscriptError(number, "is no record of a call")
+        last[call] = number
         if record.get("kind") == Kind.ADMIT and data.get("purpose") == "generate":
             admitted[call] = data
         elif record.get("kind") == Kind.RELEASE:
             ended[call] = None
         elif record.get("kind") == Kind.SETTLE:
+            if call not in admitted:
+                raise TranscriptError(number, "settles a call that was never admitted")
             ended[call] = data
     return [
-        _line(call, terms, ended.get(call, {}))
+        _checked_line(last[call], call, terms, end)
         for call, terms in sorted(admitted.items())
-        if ended.get(call, {}) is not None
+        if (end := ended.get(call, {})) is not None
     ]
 
 
-def _line(call: int, terms: Mapping[str, Any], end: Mapping[str, Any] | None) -> dict[str, Any]:
-    end = end or {}
+def _checked_line(
+    number: int, call: int, terms: Mapping[str, Any], end: Mapping[str, Any]
+) -> dict[str, Any]:
+    try:
+        return _line(call, terms, end)
+    except (KeyError, TypeError):
+        raise TranscriptError(number, "ends a call without the figures of its kind") from None
+
+
+def _line(call: int, terms: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, Any]:
     line: dict[str, Any] = {
         "call": call,
         "model": terms["model"],

@@ -11,9 +11,11 @@ from dataclasses import fields
 from typing import Final
 
 from orchestrator import canonical
+from orchestrator.evidence import metering
 from orchestrator.evidence.errors import EvidenceError
 from orchestrator.evidence.manifest import ManifestBuilder, Role
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.evidence.transcript import TranscriptError, read
 from orchestrator.faults import Decision, decide
 from orchestrator.observations import Clock, Death, Observations, VerdictProblem
 
@@ -56,13 +58,35 @@ def decode(raw: bytes) -> Observations:
 
 
 def seal_alone(
-    store: EvidenceStore, *, attempt_id: str, try_id: str, seen: Observations
+    store: EvidenceStore,
+    *,
+    attempt_id: str,
+    try_id: str,
+    seen: Observations,
+    transcript: bytes | None = None,
 ) -> tuple[str, Decision]:
-    """A manifest that holds the observations only, for an attempt whose worker left nothing behind.
+    """A manifest of the observations, for an attempt whose worker gave no report.
 
-    Returns the manifest digest and the decision, so that a lost worker is certified like any other end.
+    `transcript` is what its relay had written by then: it becomes evidence with its ledger, so that what
+    the attempt used is certified. Returns the manifest digest and the decision, so that a lost worker is
+    certified like any other end.
     """
     decision = decide(seen)
     builder = ManifestBuilder(store, attempt_id=attempt_id, try_id=try_id)
     builder.add_bytes(FILE_NAME, Role.OBSERVATIONS, encode(seen, decision))
+    if transcript is not None:
+        _add_transcript(builder, transcript)
     return builder.seal(sync=True), decision
+
+
+def _add_transcript(builder: ManifestBuilder, raw: bytes) -> None:
+    """A torn last line was never acted upon and is left out. What is no chain proves nothing: left out."""
+    whole = raw[: raw.rfind(b"\n") + 1]
+    try:
+        chain = read(whole)
+        metering.prices_of(chain)
+        ledger = metering.encode(metering.ledger_lines(chain))
+    except TranscriptError:
+        return
+    builder.add_bytes(metering.TRANSCRIPT_FILE, Role.TRANSCRIPT, whole)
+    builder.add_bytes(metering.FILE_NAME, Role.METERING_LEDGER, ledger)

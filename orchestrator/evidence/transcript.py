@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -54,12 +54,6 @@ class Chain:
     torn_bytes: int
 
 
-def _records(raw: bytes) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(raw.split(b"\n"), 1):
-        if line:
-            yield number, line
-
-
 def read(raw: bytes) -> Chain:
     """Check a whole transcript; `TranscriptError` names the first line that does not fit the chain.
 
@@ -67,7 +61,7 @@ def read(raw: bytes) -> Chain:
     """
     whole = raw[: raw.rfind(b"\n") + 1]
     head, records = START, []
-    for number, line in _records(whole):
+    for number, line in enumerate(whole.split(b"\n")[:-1], 1):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Final
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Buckets:
 
     def tokens(self) -> dict[str, int]:
         """Token counts by bucket name."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "calls"}
+        return {name: getattr(self, name) for name in TOKEN_BUCKETS}
 
     def __add__(self, other: Buckets) -> Buckets:
         mine, theirs = self.tokens(), other.tokens()
@@ -38,3 +39,7 @@ class Buckets:
             kind: self.calls.get(kind, 0) + other.calls.get(kind, 0) for kind in {*self.calls, *other.calls}
         }
         return Buckets(**{name: mine[name] + theirs[name] for name in mine}, calls=calls)
+
+
+TOKEN_BUCKETS: Final = tuple(item.name for item in fields(Buckets) if item.name != "calls")
+"""Names of the token counts, in order."""

@@ -119,8 +119,13 @@ def _priced(price: ModelPrice, tokens: int, rate: int | None, bucket: str) -> in
 
 
 def _total(price: ModelPrice, rates: Rates, used: Buckets) -> int:
-    parts = (_priced(price, tokens, rates.of(bucket), bucket) for bucket, tokens in used.tokens().items())
-    return _rounded_up(sum(parts))
+    return _rounded_up(
+        sum(
+            _priced(price, tokens, rates.of(bucket), bucket)
+            for bucket, tokens in used.tokens().items()
+            if tokens
+        )
+    )
 
 
 def _fees(price: ModelPrice, calls: Mapping[str, int]) -> int:

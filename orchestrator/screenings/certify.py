@@ -34,6 +34,7 @@ from orchestrator.observations import Observations
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, opening_statement
 from orchestrator.screenings.orders import Bench
+from orchestrator.screenings.relaying import left_transcript
 from scoring.vocabulary import Outcome, Phase, Reason
 
 SCREENING_FILE: Final = "screening.zip"
@@ -195,7 +196,11 @@ class Certifier:
         try:
             seen = observed.decode(observed.encode(_observations(data), end.decision))
             digest, decision = observed.seal_alone(
-                self._installation.store, attempt_id=view.row["id"], try_id=view.row["slot_id"], seen=seen
+                self._installation.store,
+                attempt_id=view.row["id"],
+                try_id=view.row["slot_id"],
+                seen=seen,
+                transcript=left_transcript(self._installation.home, view.row["id"]),
             )
         except EvidenceError as error:
             raise UncertifiedError(f"attempt {view.row['id']}: {error.message}") from None

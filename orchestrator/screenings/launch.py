@@ -30,7 +30,14 @@ from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, comparability_of
 from orchestrator.screenings.orders import Bench, limit_ms
-from orchestrator.screenings.relaying import Metering, conditions_for, metered_nusd, metering_for
+from orchestrator.screenings.relaying import (
+    Metering,
+    conditions_for,
+    forget_left,
+    left_transcript,
+    metered_nusd,
+    metering_for,
+)
 
 WHO = "operator"
 _GIB = 1 << 30
@@ -239,13 +246,19 @@ def _certify(
         by_id[view.row["screening_id"]].certifier.certify(attempt_id)
     except (UncertifiedError, EvidenceError) as error:
         warnings.append(f"not certified: {error.message}")
+    else:
+        forget_left(installation.home, attempt_id)
 
 
 def _salvage(installation: Installation, held: Claim, seen: Observations) -> Salvage:
-    """Evidence of an attempt that gave no report: what was observed, sealed like any other evidence."""
+    """Evidence of an attempt that gave no report: what was observed, and what its relay had written."""
     try:
         digest, _ = observed.seal_alone(
-            installation.store, attempt_id=held.attempt_id, try_id=held.slot_id, seen=seen
+            installation.store,
+            attempt_id=held.attempt_id,
+            try_id=held.slot_id,
+            seen=seen,
+            transcript=left_transcript(installation.home, held.attempt_id),
         )
     except EvidenceError:
         return Salvage(seen)

@@ -7,6 +7,7 @@ from typing import Final
 
 from orchestrator import canonical
 from orchestrator.certificates import issue
+from orchestrator.certificates.bound import relay_policy
 from orchestrator.certificates.statements import (
     Agent,
     Caps,
@@ -35,14 +36,12 @@ def network_policy(conditions: ScreeningConditions) -> dict[str, object]:
     """The policy of a screening as published data: nothing, or nothing but the relay and on which terms."""
     if conditions.network == "none":
         return NETWORK_NONE
-    relay = {
-        "provider-tools": list(conditions.provider_tools),
-        "remote-urls": False,
-        "stored-input": False,
-        "prices": conditions.prices_digest,
-        "rehearsal": conditions.rehearsal_digest,
-    }
-    return {"id": conditions.network, "egress": [], "name-service": None, "relay": relay}
+    return relay_policy(
+        conditions.network,
+        provider_tools=list(conditions.provider_tools),
+        prices=conditions.prices_digest,
+        rehearsal=conditions.rehearsal_digest,
+    )
 
 
 @dataclass(frozen=True)

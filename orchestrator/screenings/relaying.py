@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import entry_points
@@ -13,7 +14,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from orchestrator.agents.registry import RegisteredAgent
-from orchestrator.agents.revision import ModelRole
+from orchestrator.agents.revision import AgentRevision, ModelRole
 from orchestrator.attempts import PinnedModel, RelayTerms
 from orchestrator.errors import HostError, UsageError
 from orchestrator.evidence.transcript import ledger_of, read_whole
@@ -21,7 +22,7 @@ from orchestrator.home import Home
 from orchestrator.planning.conditions import ScreeningConditions
 from orchestrator.prices.errors import UnpricedError
 from orchestrator.prices.sheet import PriceSheet
-from orchestrator.providers import FILE_NAME, FamilyName, load_accounts, require_key
+from orchestrator.providers import FILE_NAME, Account, FamilyName, load_accounts, require_key
 from orchestrator.screenings.images import open_store
 from orchestrator.screenings.least_cap import output_limit, require_least_cap
 from orchestrator.screenings.wires import BARE_WIRES, wire_of
@@ -124,6 +125,38 @@ def pinned(role: ModelRole, sheet: PriceSheet, on: date) -> PinnedModel:
     return PinnedModel(role.role, role.id, provider)
 
 
+def models_of(
+    agent: RegisteredAgent, sheet: PriceSheet, accounts: Mapping[str, Account], on: date, *, rehearsed: bool
+) -> tuple[PinnedModel, ...]:
+    """The models that an agent may call, each with a price on the day and a key, if it is not rehearsed.
+
+    Raises `UsageError` as `pinned`, and `ProviderError` for a provider that is unknown or has no key.
+    """
+    models = tuple(pinned(role, sheet, on) for role in agent.revision.models)
+    if not rehearsed:
+        for model in models:
+            require_key(accounts, model.provider)
+    return models
+
+
+def way_of_asking(
+    revision: AgentRevision,
+    model: PinnedModel,
+    conditions: ScreeningConditions,
+    sheet: PriceSheet,
+    accounts: Mapping[str, Account],
+) -> tuple[FamilyName, int | None]:
+    """The format of an agent's calls and the output maximum it is told (None: it cannot be told).
+
+    `UsageError` when agent and provider share no format, or the try cap does not pay for a first call.
+    """
+    known = accounts.get(model.provider)
+    wire = wire_of(revision, model, known.families if known else BARE_WIRES)
+    output_tokens = output_limit(revision, conditions, model, sheet, datetime.now(UTC).date())
+    require_least_cap(revision, conditions, model, sheet, output_tokens)
+    return wire, output_tokens
+
+
 def conditions_for(agent: RegisteredAgent, conditions: ScreeningConditions) -> ScreeningConditions:
     """The conditions as they hold for this agent: one that calls no model has no way out and no money."""
     if agent.revision.models:
@@ -157,19 +190,12 @@ def metering_for(
         raise UsageError(f"agent {revision.label} calls models, but the conditions name no price sheet")
     sheet_path = home.root / "prices" / f"{conditions.prices_digest}.json"
     sheet, today = PriceSheet.load(sheet_path), datetime.now(UTC).date()
-    models = tuple(pinned(role, sheet, today) for role in revision.models)
     accounts_path = home.root / FILE_NAME
     accounts = load_accounts(accounts_path)
-    script = None
-    if conditions.rehearsal_digest is not None:
-        script = home.root / "rehearsals" / f"{conditions.rehearsal_digest}.toml"
-    else:
-        for model in models:
-            require_key(accounts, model.provider)
-    known = accounts.get(models[0].provider)
-    wire = wire_of(revision, models[0], known.families if known else BARE_WIRES)
-    output_tokens = output_limit(revision, conditions, models[0], sheet, today)
-    require_least_cap(revision, conditions, models[0], sheet, output_tokens)
+    rehearsal = conditions.rehearsal_digest
+    models = models_of(agent, sheet, accounts, today, rehearsed=rehearsal is not None)
+    script = None if rehearsal is None else home.root / "rehearsals" / f"{rehearsal}.toml"
+    wire, output_tokens = way_of_asking(revision, models[0], conditions, sheet, accounts)
     terms = RelayTerms(
         models=models,
         cap_nusd=conditions.try_cap_nusd,
@@ -199,6 +225,22 @@ def metered_nusd(home: Home, attempt_id: str) -> int | None:
     Settled calls and the hold of every call that was never settled; a transcript that was damaged counts
     as far as it is whole.
     """
-    folder = home.root / "relay" / attempt_id
-    found = sorted(folder.glob("*/transcript.jsonl"))
+    found = sorted(_left(home, attempt_id).glob("*/transcript.jsonl"))
     return sum(ledger_of(read_whole(path.read_bytes())).spent_nusd for path in found) if found else None
+
+
+def left_transcript(home: Home, attempt_id: str) -> bytes | None:
+    """The transcript of an agent's calls that an attempt without a report left; None without any."""
+    try:
+        return (_left(home, attempt_id) / "agent" / "transcript.jsonl").read_bytes()
+    except OSError:
+        return None
+
+
+def forget_left(home: Home, attempt_id: str) -> None:
+    """Remove what a lost attempt's relay left: its certificate is signed, and rests on evidence by now."""
+    shutil.rmtree(_left(home, attempt_id), ignore_errors=True)
+
+
+def _left(home: Home, attempt_id: str) -> Path:
+    return home.root / "relay" / attempt_id

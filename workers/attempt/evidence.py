@@ -56,6 +56,16 @@ def _tests_tar(folder: Path, files: tuple[str, ...]) -> bytes:
     return buffer.getvalue()
 
 
+def _add_named(
+    builder: ManifestBuilder, role: Role, folder: str, unnamed: str, files: Mapping[str, bytes]
+) -> None:
+    """Files by relative names of any choice; one whose name is unfit for a record gets a number."""
+    for number, (name, data) in enumerate(files.items()):
+        fit = name.isprintable() and len(name) <= 300 and not {"", ".", ".."} & set(name.split("/"))
+        # Apart from the named ones, so that no file can be called like the number of another.
+        builder.add_bytes(f"{folder}/{name}" if fit else f"{unnamed}/{number}", role, data)
+
+
 def add_agent(builder: ManifestBuilder, phase: AgentPhase) -> None:
     """Command log and what the agent printed, as captured."""
     user = f"{phase.owner.uid}:{phase.owner.gid}"
@@ -81,16 +91,18 @@ def add_carry(builder: ManifestBuilder, carry: Carry, originals: Mapping[str, by
     builder.add_bytes("workspace/diff.patch", Role.DIFF, diff)
 
 
+def add_out(builder: ManifestBuilder, files: Mapping[str, bytes]) -> None:
+    """What the agent left in its output folder: evidence only, the verifier never gets it."""
+    _add_named(builder, Role.ARTIFACTS, "agent/out", "agent/out-unnamed", files)
+
+
 def add_grade(builder: ManifestBuilder, order: AttemptOrder, graded: Graded) -> None:
     """What the tests printed and wrote; the tests themselves are listed as withheld."""
     if graded.output is not None:
         builder.add_bytes("grader/stdout.txt", Role.GRADER_OUTPUT, bytes(graded.output.stdout))
         builder.add_bytes("grader/stderr.txt", Role.GRADER_OUTPUT, bytes(graded.output.stderr))
-    for number, (name, data) in enumerate(sorted(graded.files.items())[:MAX_GRADER_FILES]):
-        fit = name.isprintable() and len(name) <= 300 and not {"", ".", ".."} & set(name.split("/"))
-        # Apart from the named ones, so that no file can be called like the number of another.
-        path = f"grader/verifier/{name}" if fit else f"grader/unnamed/{number}"
-        builder.add_bytes(path, Role.GRADER_OUTPUT, data)
+    files = dict(sorted(graded.files.items())[:MAX_GRADER_FILES])
+    _add_named(builder, Role.GRADER_OUTPUT, "grader/verifier", "grader/unnamed", files)
     tests = _tests_tar(order.task_dir / "tests", order.test_files)
     builder.withhold("grader/tests.tar", Role.HIDDEN_TESTS, tests)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.attempts import AttemptOrder, RelayTerms
-from orchestrator.evidence.transcript import ledger_of, read
+from orchestrator.evidence.transcript import ledger_of, read_whole
 from workers.relay.errors import RelayError
 from workers.relay.hub import RelayHub, lane_folder
 from workers.relay.process import OpenLane
@@ -79,7 +79,7 @@ class Relayed:
         """Whether the relay's reports end the try now; looked at many times a second."""
         state = self.lane.state()
         if ending(state) is None:
-            return not self.lane.alive
+            return not self.lane.alive or (self.pod is not None and self.pod.died())
         now = time.monotonic()
         if self.ends_since is None:
             self.ends_since = now
@@ -120,7 +120,7 @@ class Relayed:
         """What counts against caps: exact costs and every hold whose cost is not exactly known."""
         if self.summary is not None:
             return self.summary.state.spent_nusd
-        return ledger_of(read(self.transcript()).records).spent_nusd
+        return ledger_of(read_whole(self.transcript())).spent_nusd
 
     def report(self) -> Mapping[str, Any]:
         """For the sandbox report: the lane's closing figures."""

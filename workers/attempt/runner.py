@@ -31,9 +31,11 @@ from orchestrator.evidence.store import EvidenceStore
 from orchestrator.faults import Decision, decide
 from orchestrator.observations import Observations, VerdictProblem
 from scoring.vocabulary import Phase
+from workers.adapters.launch import OUT
 from workers.attempt import evidence
 from workers.attempt.phases import AgentPhase, run_agent_phase
 from workers.capture.carry import Carry, collect
+from workers.capture.folder import left_in
 from workers.capture.originals import Originals
 from workers.capture.source import Source, source_of
 from workers.errors import (
@@ -47,6 +49,7 @@ from workers.errors import (
 )
 from workers.grading.grade import Graded, GradeInput, Started, grade, start_grader
 from workers.grading.verdict import PassRule
+from workers.relay import sockets
 from workers.relay.hub import RelayHub, forget_lanes
 from workers.sandbox.container import Container
 from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body
@@ -100,7 +103,11 @@ class AttemptRunner:
         return _Attempt(self, order, control).run()
 
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Reaped:
-        """Remove what dead workers of this home left; `is_live` answers for an `assize.attempt` label."""
+        """Remove what dead workers of this home left; `is_live` answers for an `assize.attempt` label.
+
+        The folders of their relays' sockets go with it, whatever home they belonged to.
+        """
+        sockets.reap()
         return reap(self.station.engine, home, is_live)
 
     def settle(self) -> list[str]:
@@ -152,6 +159,7 @@ class _Attempt:
         self.source: Source | None = None
         self.first: Future[Started] | None = None
         self.carry: Carry | None = None
+        self.out: Mapping[str, bytes] = {}
         self.graded: Graded | None = None
         self.gradings: list[str | None] = []
         self.snapshot: str | None = None
@@ -276,6 +284,7 @@ class _Attempt:
                 cap_bytes=order.caps.artifact_bytes,
                 spool=self.spool,
             )
+            self.out = left_in(self.source, OUT, self.carry.changes)
             if order.grading == "in_place" and not self.agent.over():
                 if not container.has_plain_users():
                     raise UnstartableError("the files of users and groups are no regular files")
@@ -363,6 +372,7 @@ class _Attempt:
                 evidence.add_shell(builder, self.agent.shell)
             if self.carry is not None:
                 evidence.add_carry(builder, self.carry, self._originals(self.carry))
+            evidence.add_out(builder, self.out)
             if self.graded is not None:
                 evidence.add_grade(builder, self.order, self.graded)
             if self.agent.relayed is not None:

@@ -8,19 +8,25 @@ The end of standard input means that the worker is gone: every lane is closed an
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import logging
 import os
+import resource
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
+
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web import RequestPayloadError
 
 from workers.relay.config import LaneOrder, RelayConfig
 from workers.relay.server import Relay
 from workers.relay.state import LaneState
 
 _LINE_LIMIT: Final = 64 << 20
+_FILES: Final = 1 << 16
 _logger = logging.getLogger(__name__)
 
 
@@ -33,8 +39,9 @@ class _Control:
     def write(self, data: Mapping[str, Any]) -> None:
         line = json.dumps(data, separators=(",", ":")).encode() + b"\n"
         view = memoryview(line)
-        while view:
-            view = view[os.write(sys.stdout.fileno(), view) :]
+        with contextlib.suppress(BrokenPipeError):  # the worker is gone: standard input ends as well
+            while view:
+                view = view[os.write(sys.stdout.fileno(), view) :]
 
     def state(self, state: LaneState) -> None:
         self.write({"event": "state", "state": state.as_data()})
@@ -84,9 +91,26 @@ async def _main() -> None:
         await control.serve(relay, lines)
 
 
+def _of_the_house(record: logging.LogRecord) -> bool:
+    """Whether a failed request is worth a line. Bad requests and clients that hang up are what agents do,
+    and would let them write on the operator's terminal without end."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, (HttpProcessingError, RequestPayloadError, ConnectionError))
+
+
+def _allow_files() -> None:
+    """Every open call takes two files; with too few, one lane could shut the others out."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def main() -> None:
     """Run until standard input ends."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    logging.getLogger("aiohttp.server").addFilter(_of_the_house)
+    _allow_files()
     # The objects that are alive now live for ever; sweeping them again would delay calls.
     gc.collect()
     gc.freeze()

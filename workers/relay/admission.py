@@ -28,8 +28,11 @@ from workers.relay.wire.request import RequestFacts, hides_usage_chunk, inspect,
 
 OVERHEAD_TOKENS: Final = 256
 """Tokens that a provider adds around what was sent (chat template, tool preamble)."""
-MEDIA_TOKENS: Final = 8192
-"""What one image, sound or document may cost beyond its own bytes."""
+IMAGE_TOKENS: Final = 49_152
+"""What one image may cost beyond its own bytes: the dearest way in which a provider cuts one into tiles."""
+CONTEXT_TOKENS: Final = 1 << 20
+"""Held once for documents, sound and film: packed text, silence and still film have more tokens than bytes,
+and only the model's context bounds them."""
 TOOL_USES: Final = 8
 """Uses of an allowed provider-run tool when the request sets no maximum."""
 TOOL_INPUT_TOKENS: Final = 25_000
@@ -40,10 +43,12 @@ UNKNOWN_MAXIMUM: Final = 32_768
 """Injected where the price sheet knows no maximum of the model."""
 _AUTOMATIC_WRITES: Final = frozenset({"5m"})
 """OpenAI families write to the cache without being asked, and some models bill it."""
-_AUDIO_SIGNS: Final = (b"input_audio", b'"audio', b"audio/")
-"""What a request that carries or asks for sound holds somewhere; a text that does too is held dearer."""
+_AUDIO_SIGNS: Final = (b"input_audio", b'"audio', b"audio/", b"\\u00")
+"""What a request that carries or asks for sound holds somewhere, in lower case, the last one because a
+letter may be written as an escape; a text that does too is held dearer."""
 REASONING_OUTSIDE: Final = frozenset({"x-ai", "xai"})
-"""Providers whose maximum does not bound reasoning tokens: the hold is the model's own maximum."""
+"""Providers whose maximum does not bound reasoning tokens: the hold is the model's own maximum, or
+`UNKNOWN_MAXIMUM` where the sheet has none."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,7 @@ def _check_policy(family: Family, facts: RequestFacts, order: LaneOrder, betas: 
             Refusal.STORED_INPUT_DENIED,
             f"{facts.stored} refers to something kept at the provider; send the whole conversation",
         )
-    refused = sorted(policy.denied_betas.intersection(betas))
+    refused = sorted(policy.denied_betas.intersection((*betas, *facts.betas)))
     if refused:
         raise RefusedError(Refusal.BETA_DENIED, f"the conditions exclude the beta {', '.join(refused)}")
 
@@ -187,10 +192,16 @@ def _bounds(asked: Asked, history: History) -> _Bounds:
     facts, family = asked.facts, asked.route.family
     uses = {tool.kind: TOOL_USES if tool.max_uses is None else tool.max_uses for tool in facts.provider_tools}
     tokens = history.bound(family, asked.pin.model, asked.body, facts, len(asked.raw))
-    tokens += OVERHEAD_TOKENS + facts.media_parts * MEDIA_TOKENS + sum(uses.values()) * TOOL_INPUT_TOKENS
+    tokens += OVERHEAD_TOKENS + sum(uses.values()) * TOOL_INPUT_TOKENS
+    tokens += (facts.media_parts - facts.long_media) * IMAGE_TOKENS + bool(facts.long_media) * CONTEXT_TOKENS
     automatic = _AUTOMATIC_WRITES if family in OPENAI_FAMILIES else frozenset[str]()
-    audio = asked.price.standard.audio_input is not None and any(sign in asked.raw for sign in _AUDIO_SIGNS)
+    audio = asked.price.standard.audio_input is not None and _may_sound(asked.raw)
     return _Bounds(tokens, facts.cache_ttls | automatic, uses, asked.at, audio)
+
+
+def _may_sound(raw: bytes) -> bool:
+    text = raw.lower()
+    return any(sign in text for sign in _AUDIO_SIGNS)
 
 
 def _held(asked: Asked, history: History, budget: Budget) -> Admission:
@@ -199,11 +210,11 @@ def _held(asked: Asked, history: History, budget: Budget) -> Admission:
     limit, injected = facts.output_limit, False
     if asked.route.family is Family.OPENAI_EMBEDDINGS:
         limit = 0
-    elif limit is None:
+    elif not limit:  # 0 too, which some providers take for no limit
         limit, injected = _affordable(asked, bounds, budget), True
     worst = limit
     if asked.pin.provider in REASONING_OUTSIDE and limit:
-        worst = max(limit, price.max_output_tokens or 0)
+        worst = max(limit, price.max_output_tokens or UNKNOWN_MAXIMUM)
     held = hold(price, output_tokens=worst * facts.choices, **vars(bounds))
     if not budget.fits(held.nusd):
         raise RefusedError(Refusal.CAP_REACHED, _no_room(budget, held.nusd))
@@ -243,12 +254,11 @@ def _affordable(asked: Asked, bounds: _Bounds, budget: Budget) -> int:
     left = budget.left_nusd()
     if left is None:
         return most
-    choices = asked.facts.choices
-    found = affordable_output(asked.price, budget_nusd=left, choices=choices, **vars(bounds))
-    found = min(found, most)
-    if budget.cap_nusd == 0 or found < max(LEAST_OUTPUT, asked.facts.least_output):
+    choices, least = asked.facts.choices, max(LEAST_OUTPUT, asked.facts.least_output)
+    # Priced first, so that a model without an output price is refused as that and not for money.
+    if not budget.fits(hold(asked.price, output_tokens=least * choices, **vars(bounds)).nusd):
         raise RefusedError(Refusal.CAP_REACHED, _no_room(budget, None))
-    return found
+    return min(most, affordable_output(asked.price, budget_nusd=left, choices=choices, **vars(bounds)))
 
 
 def _no_room(budget: Budget, wanted_nusd: int | None) -> str:

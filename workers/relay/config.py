@@ -6,6 +6,7 @@ no file, argument or environment variable of ours.
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,6 +42,12 @@ class Provider:
     def as_data(self) -> dict[str, Any]:
         """For the pipe to the relay only: it holds the key."""
         return asdict(self)
+
+    @property
+    def address(self) -> str:
+        """`base_url` without a user and password in it, for evidence."""
+        parts = urllib.parse.urlsplit(self.base_url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
     def url(self, family: Family, rest: str) -> str:
         """The address of a call; `rest` is its path below the base URL, quoted, with its query."""
@@ -101,7 +108,8 @@ class LaneOrder:
 
     `kind` is `agent` for the screened agent, `platform` for calls that the house pays (simulated
     customer, judge), which never count as the agent's. `cap_nusd` None means no cap; 0 means zero.
-    `state_dir` gets the transcript, `socket_dir` the socket.
+    `state_dir` gets the transcript, `socket_dir` the socket. `rehearsal` is the SHA-256 of the script that
+    stands in for every provider, None for the real ones.
     """
 
     lane_id: str
@@ -112,6 +120,7 @@ class LaneOrder:
     cap_nusd: int | None
     step_limit: int | None
     policy: Policy = Policy()
+    rehearsal: str | None = None
 
     def as_data(self) -> dict[str, Any]:
         """Plain data for the pipe."""

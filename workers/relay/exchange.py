@@ -6,6 +6,7 @@ It runs as a task of its own, so that a client that hangs up never loses usage.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, Final
 
 import aiohttp
@@ -14,7 +15,6 @@ from orchestrator.evidence.transcript import Kind
 from workers.relay import headers
 from workers.relay.admission import Admission
 from workers.relay.decode import Unpacker, UnpackError
-from workers.relay.errors import RelayError
 from workers.relay.lane import Lane
 from workers.relay.outbox import Head, Outbox
 from workers.relay.outcome import judge
@@ -22,13 +22,16 @@ from workers.relay.routes import Purpose
 from workers.relay.settlement import settlement
 from workers.relay.upstream import UnreachableError, Upstream
 from workers.relay.wire.errors import WireError
+from workers.relay.wire.family import Family
 from workers.relay.wire.refusals import Refusal
 from workers.relay.wire.sse import Event, SseParser
 from workers.relay.wire.usage import Completeness, JsonMeter, Reading, SseMeter, hidden, meter_for
 
 _ERROR_LIMIT_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 256 << 10
-_LOST: Final = Reading(Completeness.UNKNOWN, None, (), None, None, True, False)
+_CUT: Final = Reading(Completeness.UNKNOWN, None, (), None, None, False, False)
+"""A call that we gave up ourselves: nobody knows what it cost, and it was not the provider."""
+_NO_ANSWER: Final = replace(_CUT, provider_fault=True)
 
 
 class Exchange:
@@ -41,6 +44,7 @@ class Exchange:
         self._client = client
         self._batch: list[bytes] = []
         self._batched_bytes = 0
+        self._dispatched = False
         self.outbox = Outbox()
 
     async def run(self, upstream: Upstream) -> None:
@@ -49,12 +53,18 @@ class Exchange:
             async with upstream.gates[self._admitted.provider.name].place():
                 await self._run(upstream)
         except asyncio.CancelledError:
-            self._settle(_LOST, "cut")
+            if self._dispatched:
+                self._settle(_CUT, "cut")
+            else:
+                self._release(0, "agent", "cut")
+            self.outbox.end(broken=True)
             raise
-        except (RelayError, WireError, OSError, aiohttp.ClientError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, a call must not stay open for ever
             # Trouble of our own (a full disk, a limit): the provider may have been paid.
             self._lane.tally.platform_fault = f"relay:{type(error).__name__}"
-            self._settle(_LOST, "relay")
+            self._settle(_CUT, "relay")
+            if self.outbox.begun:
+                self.outbox.end(broken=True)
             self._refuse(Refusal.PLATFORM_FAULT, "the relay cannot go on with this call")
         finally:
             self.outbox.end(broken=not self._settled_cleanly())
@@ -66,6 +76,7 @@ class Exchange:
     async def _run(self, upstream: Upstream) -> None:
         admitted = self._admitted
         sent = headers.to_provider(self._client, admitted.route.family, admitted.provider.key)
+        self._dispatched = True
         try:
             url = admitted.provider.url(admitted.route.family, admitted.route.rest)
             answer = await upstream.send(admitted.provider, url, sent, admitted.sent)
@@ -79,7 +90,7 @@ class Exchange:
 
     def _unreachable(self, error: UnreachableError) -> None:
         if error.reached:
-            self._settle(_LOST, str(error))
+            self._settle(_NO_ANSWER, str(error))
         else:
             self._release(0, "provider", str(error))
         self._refuse(Refusal.PROVIDER_UNREACHABLE, "the provider did not answer")
@@ -105,6 +116,12 @@ class Exchange:
         else:
             await self._document(answer, unpacker, passed)
 
+    def _served(self) -> bool:
+        """Whether a refusal must be about the request: the model has answered, or is none that embeds."""
+        admitted = self._admitted
+        writes = admitted.route.family is Family.OPENAI_EMBEDDINGS and admitted.price.standard.output
+        return bool(writes) or admitted.pin.model in self._lane.served
+
     async def _failed(
         self, answer: aiohttp.ClientResponse, unpacker: Unpacker, passed: list[tuple[str, str]]
     ) -> None:
@@ -117,11 +134,12 @@ class Exchange:
         except (aiohttp.ClientError, TimeoutError, UnpackError):
             pass  # the status has said what matters; what was read is shown
         raw = self._lane.redactor.scrub(bytes(body[:_ERROR_LIMIT_BYTES]))
-        failure = judge(answer.status, raw)
+        failure = judge(answer.status, raw, served=self._served())
         self._keep(raw)
-        self._flush()
+        self._flush(last=True)
         self._release(answer.status, failure.fault or "agent", "")
-        if failure.fault == "platform":
+        # A free call decides nothing: a count may name things that are not ours to see.
+        if failure.fault == "platform" and self._admitted.held is not None:
             self._lane.tally.platform_fault = f"provider account: status {answer.status}"
         if failure.shown:
             self.outbox.begin(Head(answer.status, passed, raw))
@@ -140,6 +158,7 @@ class Exchange:
         if streams:
             self.outbox.begin(Head(answer.status, passed, None))
         pieces: list[bytes] = []
+        passing = self._lane.redactor.stream()
         clean = True
         try:
             async for piece in answer.content.iter_any():
@@ -147,14 +166,15 @@ class Exchange:
                 meter.feed(data)
                 self._keep(data)
                 if streams:
-                    self.outbox.put(self._lane.redactor.scrub(data))
+                    self.outbox.put(passing.feed(data))
                 else:
                     pieces.append(data)
         except (aiohttp.ClientError, TimeoutError, OSError, UnpackError):
             clean = False
-        self._flush()
+        self._flush(last=True)
         self._end(meter.finish(clean=clean), readable=not unpacker.unreadable)
         if streams:
+            self.outbox.put(passing.rest())
             self.outbox.end(broken=not clean)
         elif clean:
             self.outbox.begin(Head(answer.status, passed, self._lane.redactor.scrub(b"".join(pieces))))
@@ -178,7 +198,7 @@ class Exchange:
                 self.outbox.put(self._shown(events))
         except (aiohttp.ClientError, TimeoutError, OSError, UnpackError, WireError):
             clean = False
-        self._flush()
+        self._flush(last=True)
         self.outbox.put(self._lane.redactor.scrub(parser.tail()))
         reading = meter.finish(clean=clean)
         self._end(reading, readable=not unpacker.unreadable)
@@ -205,12 +225,14 @@ class Exchange:
         if self._batched_bytes >= _BATCH_BYTES:
             self._flush()
 
-    def _flush(self) -> None:
-        if self._batch:
-            raw = self._lane.redactor.scrub(b"".join(self._batch))
+    def _flush(self, *, last: bool = False) -> None:
+        """Record what came; an end that may be the beginning of a key stays for the next batch."""
+        raw = b"".join(self._batch)
+        raw, kept = (self._lane.redactor.scrub(raw), b"") if last else self._lane.redactor.cut(raw)
+        if raw:
             self._lane.record(Kind.BODY, self._call, {}, raw)
-            self._batch.clear()
-            self._batched_bytes = 0
+        self._batch = [kept] if kept else []
+        self._batched_bytes = len(kept)
 
     def _end(self, reading: Reading, *, readable: bool) -> None:
         if self._admitted.route.purpose is Purpose.COUNT:
@@ -225,27 +247,43 @@ class Exchange:
         lane, admitted = self._lane, self._admitted
         if admitted.held is None or not lane.budget.is_open(self._call):
             return
+        reading = self._without_keys(reading)
         found = settlement(reading, admitted)
         exact = found.completeness is Completeness.EXACT
         booked = lane.budget.settle(self._call, found.completeness, found.list_nusd)
         if exact and reading.buckets is not None:
+            lane.served.add(admitted.pin.model)
             lane.history.note(
                 admitted.route.family,
                 admitted.pin.model,
                 admitted.body,
                 admitted.facts,
-                reading.buckets.input_total,
+                input_tokens=reading.buckets.input_total,
+                sent_bytes=len(admitted.sent),
             )
         lane.tally.settled(found.completeness, reading.buckets, found.list_nusd, found.standard_nusd)
-        lane.tally.ended("provider" if reading.provider_fault else "ok")
+        if problem != "cut":  # which says nothing about the provider, nor takes back what it did before
+            lane.tally.ended("provider" if reading.provider_fault else "ok")
         lane.note(found.flags, reading.served_model, admitted.pin.model)
         lane.record(Kind.SETTLE, self._call, found.as_data(booked, problem))
+
+    def _without_keys(self, reading: Reading) -> Reading:
+        """The provider's own words end in evidence too."""
+        scrub = self._lane.redactor.scrub_text
+        return replace(
+            reading,
+            flags=tuple(scrub(flag) for flag in reading.flags),
+            finish=None if reading.finish is None else scrub(reading.finish),
+            served_model=None if reading.served_model is None else scrub(reading.served_model),
+        )
 
     def _release(self, status: int, last: Any, problem: str) -> None:
         lane = self._lane
         if self._admitted.held is not None and lane.budget.is_open(self._call):
             lane.budget.release(self._call)
-            lane.tally.ended(last)
+            lane.released += 1
+            if problem != "cut":
+                lane.tally.ended(last)
         fault = None if last == "agent" else last
         lane.record(Kind.RELEASE, self._call, {"status": status, "fault": fault, "problem": problem})
 

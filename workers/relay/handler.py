@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import urllib.parse
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -16,15 +17,22 @@ from workers.relay import headers
 from workers.relay.admission import Admission, examine
 from workers.relay.errors import RefusedError
 from workers.relay.exchange import Exchange
+from workers.relay.intake import ITEM_BYTES, Load
 from workers.relay.lane import Lane
 from workers.relay.outbox import Head, Outbox
 from workers.relay.routes import LocalHello, LocalModels, Purpose, Route, family_hint, resolve
 from workers.relay.upstream import Upstream
+from workers.relay.wire.body import MOST_ITEMS, items_in
 from workers.relay.wire.refusals import Refusal, model_entry, model_list
 
 BODY_LIMIT_BYTES: Final = 64 << 20
 COUNTS_PER_MINUTE: Final = 240
+MOST_RELEASED: Final = 1_000
+"""Calls that cost nothing, because the provider refused them: neither money nor steps would ever end them."""
+HEADERS_LIMIT: Final = 32 << 10
 _MINUTE_S: Final = 60.0
+_HALF: Final = re.compile("[\ud800-\udfff]")
+_CHARSET: Final = re.compile(r"charset\s*=\s*\"?([^\s\";]*)", re.IGNORECASE)
 
 
 class Handler:
@@ -51,6 +59,7 @@ class Handler:
     async def _route(
         self, request: web.BaseRequest, given: list[tuple[str, str]], names: set[str]
     ) -> Head | Outbox:
+        _require_plain(given)
         if "upgrade" in names and request.headers.get("upgrade", "").lower() == "websocket":
             raise RefusedError(Refusal.WEBSOCKET_NOT_SUPPORTED, "the relay speaks plain HTTP; no websocket")
         route = self._resolved(request, names)
@@ -76,7 +85,8 @@ class Handler:
             raise
 
     def _authorise(self, request: web.BaseRequest, given: list[tuple[str, str]]) -> None:
-        queried = urllib.parse.parse_qs(request.rel_url.raw_query_string).get("key")
+        query = request.rel_url.raw_query_string
+        queried = urllib.parse.parse_qs(query).get("key") if query else None
         if not self._lane.knows(headers.tokens_in(given, queried[0] if queried else None)):
             self._lane.tally.refused(Refusal.BAD_TOKEN, self._lane.now_us())
             raise RefusedError(Refusal.BAD_TOKEN, "this is not the token of this try")
@@ -99,7 +109,13 @@ class Handler:
     async def _call(
         self, request: web.BaseRequest, route: Route, given: list[tuple[str, str]]
     ) -> Head | Outbox:
-        body = await _body(request)
+        with self._lane.intake.load() as load:
+            body = await _body(request, load)
+            return self._begin(request.method, route, given, body, load)
+
+    def _begin(
+        self, method: str, route: Route, given: list[tuple[str, str]], body: bytes, load: Load
+    ) -> Head | Outbox:
         lane = self._lane
         if lane.over:
             raise RefusedError(Refusal.ATTEMPT_OVER, "this try is over")
@@ -107,7 +123,7 @@ class Handler:
             lane.tally.called(lane.now_us())
         call = lane.next_call()
         shown = {
-            "method": request.method,
+            "method": method,
             "path": route.rest,
             "family": route.family.value,
             "headers": headers.for_transcript(given),
@@ -127,7 +143,9 @@ class Handler:
         if admitted.held is not None:
             lane.budget.hold(call, admitted.held.nusd)
         exchange = Exchange(lane, call, admitted, given)
-        lane.started(call, asyncio.create_task(exchange.run(self._upstream)))
+        task = asyncio.create_task(exchange.run(self._upstream))
+        load.keep_for(task)
+        lane.started(call, task)
         return exchange.outbox
 
     def _admitted(self, route: Route, body: bytes, given: list[tuple[str, str]]) -> Admission:
@@ -136,6 +154,10 @@ class Handler:
             raise RefusedError(Refusal.PLATFORM_FAULT, "this try has met trouble of the platform and ends")
         if route.purpose is Purpose.COUNT:
             self._pace()
+        elif lane.released >= MOST_RELEASED:
+            raise RefusedError(
+                Refusal.RATE_LIMITED, f"{MOST_RELEASED} calls of this try have failed at the provider"
+            )
         return examine(route, body, headers.betas_in(given), lane.terms, lane.budget, datetime.now(UTC))
 
     def _pace(self) -> None:
@@ -169,15 +191,31 @@ def _write_ahead(lane: Lane, call: int, admitted: Admission, shown: Mapping[str,
     )
 
 
-async def _body(request: web.BaseRequest) -> bytes:
-    encoding = request.headers.get("content-encoding", "identity").lower()
-    if encoding not in ("", "identity"):
-        raise RefusedError(Refusal.UNSUPPORTED_ENCODING, f"send the request unpacked, not as {encoding[:50]}")
+def _require_plain(given: list[tuple[str, str]]) -> None:
+    """Bytes that are no text come as halves of surrogate pairs; long headers make providers hang up."""
+    if any(not value.isprintable() and _HALF.search(value) for _, value in given):
+        raise RefusedError(Refusal.INVALID_REQUEST, "a header is not UTF-8")
+    if sum(len(name) + len(value) for name, value in given) > HEADERS_LIMIT:
+        raise RefusedError(Refusal.INVALID_REQUEST, f"more than {HEADERS_LIMIT} characters of headers")
+
+
+async def _body(request: web.BaseRequest, load: Load) -> bytes:
+    for encoding in request.headers.getall("content-encoding", ()):
+        if encoding.lower() not in ("", "identity"):
+            raise RefusedError(
+                Refusal.UNSUPPORTED_ENCODING, f"send the request unpacked, not as {encoding[:50]}"
+            )
+    for kind in request.headers.getall("content-type", ()):
+        found = _CHARSET.search(kind)
+        if found is not None and found[1].lower() not in ("utf-8", "utf8", "us-ascii"):
+            raise RefusedError(Refusal.UNSUPPORTED_ENCODING, f"JSON is UTF-8, not {found[1][:50]}")
     body = bytearray()
     async for piece in request.content.iter_any():
         body += piece
+        load.add(len(piece))
         if len(body) > BODY_LIMIT_BYTES:
             raise RefusedError(Refusal.BODY_TOO_LARGE, f"a request has at most {BODY_LIMIT_BYTES} bytes")
+    load.add(min(items_in(body), MOST_ITEMS) * ITEM_BYTES)
     return bytes(body)
 
 

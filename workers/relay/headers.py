@@ -40,6 +40,7 @@ _STEERING: Final = frozenset(
         "x-api-base",
         "x-base-url",
         "accept-encoding",
+        "content-encoding",
         "x-http-method-override",
     }
 )

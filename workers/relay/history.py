@@ -30,6 +30,7 @@ class _Last:
     rest: Mapping[str, Any]
     messages: list[Any]
     input_tokens: int
+    sent_bytes: int
 
 
 def _rest(family: Family, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,11 +55,20 @@ class History:
             return sent_bytes
         new = now[len(old) :]
         fresh = len(json.dumps(new, ensure_ascii=False, separators=(",", ":")).encode())
+        # Equal values can be spelled longer (1 and 1.000): whatever is longer counts in full.
+        fresh = max(fresh, sent_bytes - last.sent_bytes)
         return min(sent_bytes, last.input_tokens + fresh + _PER_MESSAGE * len(new))
 
     def note(
-        self, family: Family, model: str, body: Mapping[str, Any], facts: RequestFacts, input_tokens: int
+        self,
+        family: Family,
+        model: str,
+        body: Mapping[str, Any],
+        facts: RequestFacts,
+        *,
+        input_tokens: int,
+        sent_bytes: int,
     ) -> None:
-        """Remember what the provider counted for a call whose usage is exact."""
+        """Remember what the provider counted for a call of `sent_bytes` whose usage is exact."""
         if family in _LISTS:
-            self._last[family, model] = _Last(_rest(family, body), facts.history, input_tokens)
+            self._last[family, model] = _Last(_rest(family, body), facts.history, input_tokens, sent_bytes)

@@ -5,27 +5,23 @@ In a screening that is one. A rehearsal brings the scripted provider with it, in
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 import secrets
 import shutil
-import tempfile
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from orchestrator.attempts import RelayTerms
 from orchestrator.errors import AssizeError
 from orchestrator.prices.sheet import PriceSheet
 from workers.relay.accounts import real_providers, rehearsed_providers
 from workers.relay.config import LaneKind, LaneOrder, Pin, Policy, RelayConfig
-from workers.relay.errors import RelayError, RelayLostError
+from workers.relay.errors import RelayError
 from workers.relay.process import OpenLane, RelayProcess
-
-_RUN_FOLDERS: Final = ("/run", None)
-"""Where sockets go: short paths are needed, for an address of a Unix socket has 107 bytes."""
+from workers.relay.sockets import socket_folder
 
 
 @dataclass
@@ -54,6 +50,7 @@ class RelayHub:
             cap_nusd=terms.cap_nusd,
             step_limit=terms.step_limit,
             policy=Policy(frozenset(terms.provider_tools)),
+            rehearsal=_digest(terms.rehearsal),
         )
         return relay.process.open(order)
 
@@ -99,8 +96,7 @@ class RelayHub:
                     key = secrets.token_hex(16)
                     scripted = stack.enter_context(RehearsalProcess(terms.rehearsal, key=key))
                     providers = rehearsed_providers(scripted.base_url, key, names)
-                sockets = _sockets()
-                stack.callback(shutil.rmtree, sockets, ignore_errors=True)
+                sockets = stack.enter_context(socket_folder())
                 process = RelayProcess(RelayConfig(providers, sheet.to_data()))
                 stack.callback(process.close)
             except (AssizeError, OSError) as error:
@@ -108,16 +104,16 @@ class RelayHub:
             return _Relay(process, sockets, stack.pop_all())
 
 
+def _digest(script: Path | None) -> str | None:
+    try:
+        return None if script is None else hashlib.sha256(script.read_bytes()).hexdigest()
+    except OSError as error:
+        raise RelayError(f"no rehearsal: {error}") from None
+
+
 def lane_folder(state_root: Path, attempt_id: str, kind: LaneKind) -> Path:
     """Where the transcript of a lane lies while its attempt runs, and after a crash."""
     return state_root / attempt_id / kind
-
-
-def _sockets() -> Path:
-    for parent in _RUN_FOLDERS:
-        if parent is None or os.access(parent, os.W_OK):
-            return Path(tempfile.mkdtemp(prefix="assize-relay-", dir=parent))
-    raise RelayLostError("no folder for sockets")
 
 
 def forget_lanes(state_root: Path, attempt_id: str) -> None:

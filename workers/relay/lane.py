@@ -14,6 +14,7 @@ from workers.relay.admission import Terms
 from workers.relay.budget import Budget
 from workers.relay.config import LaneOrder, Provider
 from workers.relay.history import History
+from workers.relay.intake import Intake
 from workers.relay.outbox import Head
 from workers.relay.redact import Redactor
 from workers.relay.state import LaneState, LaneSummary, Tally
@@ -32,7 +33,8 @@ _DENIES_KEPT: Final = 1_000
 class Lane:
     """State of a lane in the relay's event loop; nothing here waits.
 
-    `over` is set in the moment the attempt ends: from then on every request is refused.
+    `over` is set in the moment the attempt ends: from then on every request is refused. `served` names the
+    models that have answered with an exact usage, `released` counts the calls that failed without cost.
     """
 
     def __init__(
@@ -51,6 +53,9 @@ class Lane:
         self.redactor = redactor
         self.tally = Tally()
         self.over = False
+        self.served: set[str] = set()
+        self.intake = Intake()
+        self.released = 0
         self.calls: dict[int, asyncio.Task[None]] = {}
         self._changed = changed
         self._report: asyncio.TimerHandle | None = None
@@ -60,10 +65,15 @@ class Lane:
         self.record(Kind.OPEN, 0, self._terms_shown(prices))
 
     def _terms_shown(self, prices: PriceSheet) -> dict[str, Any]:
+        """The lane's terms, and where its providers are: a name alone could mean any address."""
         order = self.order.as_data()
-        shown = {name: order[name] for name in ("kind", "pins", "cap_nusd", "step_limit", "policy")}
+        shown = {
+            name: order[name] for name in ("kind", "pins", "cap_nusd", "step_limit", "policy", "rehearsal")
+        }
+        named = sorted({pin.provider for pin in self.order.pins} & self.terms.providers.keys())
         return {
             **shown,
+            "providers": {name: self.terms.providers[name].address for name in named},
             "prices": {"id": prices.id, "date": prices.date.isoformat(), "digest": prices.digest},
         }
 

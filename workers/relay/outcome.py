@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from workers.relay.state import Fault
 
 _PROVIDERS_OWN: Final = frozenset({404, 408, 409, 425, 429})
-_BAD_KEY: Final = ("API_KEY_INVALID", "API_KEY_SERVICE_BLOCKED", "invalid_api_key")
-_NO_MONEY: Final = ("insufficient_quota", "credit balance is too low", "billing_hard_limit_reached")
+_ABOUT_THE_REQUEST: Final = frozenset({403, 404, 409})
+"""Also said of one request: of its content, its route, its features. See `judge`."""
+_OUR_ACCOUNT: Final = frozenset(
+    {
+        *("api_key_invalid", "api_key_service_blocked", "invalid_api_key"),
+        *("insufficient_quota", "billing_hard_limit_reached"),
+    }
+)
+_NO_CREDIT: Final = "Your credit balance is too low"
+"""How Anthropic's message begins; its code says no more than that the request was invalid."""
 
 
 @dataclass(frozen=True)
@@ -20,20 +30,47 @@ class Failure:
     shown: bool
 
 
-def _says(body: bytes, words: tuple[str, ...]) -> bool:
-    text = body[:65536].decode("utf-8", "replace")
-    return any(word in text for word in words)
+def _error(body: bytes) -> dict[str, Any]:
+    """The error object of an answer; empty where there is none."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(found, list):  # Google's streams
+        found = found[0] if found else None
+    error = found.get("error") if isinstance(found, dict) else None
+    return error if isinstance(error, dict) else {}
 
 
-def judge(status: int, body: bytes) -> Failure:
+def _codes(error: dict[str, Any]) -> Iterator[str]:
+    details = error.get("details")
+    for entry in (error, *(details if isinstance(details, list) else ())):
+        for name in ("code", "type", "reason"):
+            value = entry.get(name) if isinstance(entry, dict) else None
+            if isinstance(value, str):
+                yield value.lower()
+
+
+def _about_our_account(body: bytes) -> bool:
+    """By the error's own codes only: messages repeat what the agent sent, and it may send such a code."""
+    error = _error(body)
+    message = error.get("message")
+    no_credit = isinstance(message, str) and message.startswith(_NO_CREDIT)
+    return no_credit or not _OUR_ACCOUNT.isdisjoint(_codes(error))
+
+
+def judge(status: int, body: bytes, *, served: bool = False) -> Failure:
     """Classify an answer outside of 2xx.
 
     Our own key refused or our own account empty is the platform's; a 400 about the request is the agent's
-    business (None); throttling, overload and outages are the provider's.
+    business (None); throttling, overload and outages are the provider's. `served`: this model has answered
+    this lane before, so that key and model are good, and a 403, 404 or 409 is about what was asked.
     """
-    if status in (401, 402, 403, 407) or _says(body, _BAD_KEY):
+    if _about_our_account(body):
         return Failure("platform", shown=False)
-    if _says(body, _NO_MONEY):
+    if served and status in _ABOUT_THE_REQUEST:
+        return Failure(None, shown=True)
+    if status in (401, 402, 403, 407):
         return Failure("platform", shown=False)
     if 300 <= status < 400:
         return Failure("provider", shown=False)

@@ -103,7 +103,8 @@ def resolve(method: str, path: str, query: str, *, anthropic: bool, google: bool
     call = _GOOGLE.fullmatch(path)
     if call is not None and call[3] in _GOOGLE_VERBS:
         streams = call[3] == "streamGenerateContent"
-        sse = streams and "alt=sse" in kept.split("&")
+        tail = _google_tail(kept)
+        sse = streams and tail == "?alt=sse"
         return _posted(
             method, Route(Family.GOOGLE, _GOOGLE_VERBS[call[3]], _quoted(path) + tail, model=call[2], sse=sse)
         )
@@ -112,6 +113,15 @@ def resolve(method: str, path: str, query: str, *, anthropic: bool, google: bool
         shape: Shape = "anthropic" if anthropic else "openai"
         return LocalModels("google" if listed[1] == "v1beta" or google else shape, listed[2])
     raise RefusedError(Refusal.ROUTE_NOT_ALLOWED, _advice(method, path))
+
+
+def _google_tail(query: str) -> str:
+    """Of a query only the format of the answer is passed on.
+
+    Google's other system parameters would take the usage out of it (`fields`), or stand in for headers.
+    """
+    wanted = [part for part in query.split("&") if part in ("alt=sse", "alt=json")]
+    return f"?{wanted[-1]}" if wanted else ""
 
 
 def _quoted(path: str) -> str:

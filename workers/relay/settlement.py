@@ -51,12 +51,10 @@ def settlement(reading: Reading, admitted: Admission) -> Settlement:
         return Settlement(reading, reading.completeness, reading.flags)
     try:
         whole = cost(admitted.price, used, admitted.at)
-        fees = cost(admitted.price, Buckets(calls=used.calls), admitted.at)
+        fees = cost(admitted.price, Buckets(calls=used.calls), admitted.at).list_nusd if used.calls else 0
     except UnpricedError:
         return Settlement(reading, Completeness.BOUNDED, (*reading.flags, "unpriced_dimension"))
     flags = reading.flags
     if admitted.held is not None and whole.list_nusd > admitted.held.nusd:
         flags = (*flags, "above_hold")
-    return Settlement(
-        reading, Completeness.EXACT, flags, whole.list_nusd, whole.standard_nusd, fees.list_nusd
-    )
+    return Settlement(reading, Completeness.EXACT, flags, whole.list_nusd, whole.standard_nusd, fees)

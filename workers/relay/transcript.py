@@ -19,8 +19,9 @@ from typing import Any, Final
 from orchestrator.evidence.transcript import START, Kind
 
 FILE_NAME: Final = "transcript.jsonl"
-PAYLOAD_LIMIT_BYTES: Final = 512 << 20
-"""Payload bytes kept per lane; beyond it records carry size and digest only."""
+PAYLOAD_LIMIT_BYTES: Final = 256 << 20
+"""Payload bytes kept per lane; beyond it records carry size and digest only. As JSON they take up to twice
+the room, and must stay below what the signer reads."""
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
@@ -46,6 +47,7 @@ class Transcript:
         self._lane = lane_id
         self._opened = time.monotonic_ns()
         self._payload_left = PAYLOAD_LIMIT_BYTES
+        self._size = 0
         self.head = START
         self.records = 0
 
@@ -79,18 +81,24 @@ class Transcript:
             self._payload_left -= len(payload) if keep else 0
             record["payload"] = _payload(payload, keep)
         record["prev"] = self.head
-        line = _ENCODER.encode(record).encode()
-        _write(self._file, line + b"\n")
+        # Half a surrogate pair, in a name of the provider's for instance, must not cost us the record.
+        line = _ENCODER.encode(record).encode("utf-8", "replace")
+        self._write(line + b"\n")
         self.head = hashlib.sha256(line).hexdigest()
         self.records += 1
+
+    def _write(self, data: bytes) -> None:
+        """All of it or nothing: after half a line every later record would be lost to a reader."""
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._file, view) :]
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size += len(data)
 
     def close(self) -> None:
         """Give the file back after it has reached the disk."""
         os.fsync(self._file)
         os.close(self._file)
-
-
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

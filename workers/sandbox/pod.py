@@ -127,6 +127,10 @@ class Pod:
         """Whether the forwarder runs; that it does not is no fault of the agent, which cannot end it."""
         return self.container.is_running()
 
+    def died(self) -> bool:
+        """Whether the engine has said that the forwarder ended; costs nothing, so it may be asked often."""
+        return self._station.watch.actions(self.container.id)["die"] > 0
+
     def close(self) -> None:
         """Remove the pod beside the next work; its sandboxes must have ended before."""
         self._station.disposer.submit(self._remove)

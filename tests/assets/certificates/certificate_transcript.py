@@ -49,14 +49,15 @@ def settled(
     }
 
 
-def transcript(*ends: Mapping[str, Any]) -> bytes:
-    """A lane with one generation per end."""
+def transcript(*ends: Mapping[str, Any], attempt_id: str = "") -> bytes:
+    """The agent's lane of an attempt, with one generation per end."""
     records: list[dict[str, Any]] = [{"kind": "open", "data": {"prices": PRICES}}]
     terms = {"model": "m", "provider": "p", "purpose": "generate", "holdNusd": 9_000_000}
     for call, end in enumerate(ends, 1):
         records.append({"kind": "admit", "call": call, "data": terms})
         records.append({"kind": "settle", "call": call, "data": dict(end)})
-    return chained([*records, {"kind": "close"}])
+    lane = f"{attempt_id}.agent"
+    return chained([{"lane": lane, **record} for record in (*records, {"kind": "close"})])
 
 
 def files_of(raw: bytes) -> Files:

@@ -232,6 +232,10 @@ class Screening:
         self.certificates.append((signed, predicate))
         return signed
 
+    def attempt_id(self, task: str, index: int, attempt: int = 1) -> str:
+        """The attempt's id, which its evidence names."""
+        return ulid(f"{self.name} {task} {index} {attempt}")
+
     def certify(
         self,
         task: str,
@@ -245,7 +249,7 @@ class Screening:
         extra: dict[str, tuple[Role, bytes]] | None,
     ) -> tuple[Signed, statements.TryPredicate]:
         tag = f"{self.name} {task} {index}"
-        try_id, attempt_id = ulid(tag), ulid(f"{tag} {attempt}")
+        try_id, attempt_id = ulid(tag), self.attempt_id(task, index, attempt)
         started = OPENED_MS + 60_000 * (TASKS.index(task) * 10 + index if task in TASKS else 1)
         started += 3_600_000 * (attempt - 1)
         report = Ended(

@@ -77,6 +77,10 @@ class ScriptedUpstream:
         self._started.set()
         self._loop.run_forever()
         self._loop.run_until_complete(self._runner.cleanup())
+        left = asyncio.all_tasks(self._loop)  # handlers that still wait in the middle of an answer
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         self._loop.close()
 
     async def _start(self) -> None:

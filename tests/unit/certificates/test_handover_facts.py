@@ -29,8 +29,8 @@ def slot(given: handover.Handover, task: str, index: int) -> VerifiedTry:
 def test_every_stated_fact_is_taken(world: Any, lab: Any, tape: Any) -> None:
     """Reward, times, versions, provenance and usage are the certificate's own words."""
     call = tape.settled(250, 100, 50, 1_230_000, standard_nusd=1_200_000, fees_nusd=20_000)
-    raw = tape.transcript(call, call, call, call)
     shot = world.screening()
+    raw = tape.transcript(call, call, call, call, attempt_id=shot.attempt_id("alpha", 1))
     shot.run("alpha", 1, lab.PASS, usage=tape.usage_of(raw), extra=tape.files_of(raw))
     shot.run("alpha", 2, lab.WRONG)
     one = slot(take(world, shot), "alpha", 1)

@@ -80,7 +80,9 @@ def test_usage_must_follow_from_the_transcript(world: Any, lab: Any, tape: Any) 
     """Row 29: tokens, money, prices and the transcript's head are those that the relay recorded."""
     shot = world.screening()
     raw = tape.transcript(
-        tape.settled(60, 40, 10, 3_000), tape.settled(40, 0, 10, 2_000, standard_nusd=1_900)
+        tape.settled(60, 40, 10, 3_000),
+        tape.settled(40, 0, 10, 2_000, standard_nusd=1_900),
+        attempt_id=shot.attempt_id("alpha", 1),
     )
     files, usage = tape.files_of(raw), tape.usage_of(raw)
     shot.run("alpha", 1, lab.PASS, usage=usage, extra=files)
@@ -120,7 +122,9 @@ def test_one_call_that_is_not_exact_leaves_no_figure(world: Any, lab: Any, tape:
     """Seed 004: cost is n/a, not estimated; the number of requests is still known."""
     shot = world.screening()
     raw = tape.transcript(
-        tape.settled(60, 40, 10, 3_000), {"completeness": "bounded", "bookedNusd": 9_000_000}
+        tape.settled(60, 40, 10, 3_000),
+        {"completeness": "bounded", "bookedNusd": 9_000_000},
+        attempt_id=shot.attempt_id("alpha", 1),
     )
     usage = tape.usage_of(raw)
     assert (usage.requests, usage.cost_nusd, usage.output_tokens) == (2, None, None)

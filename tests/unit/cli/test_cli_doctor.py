@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from orchestrator.certificates import trust
-from orchestrator.cli import doctor, doctor_home, doctor_host
+from orchestrator.cli import doctor, doctor_home, doctor_host, doctor_models
 from orchestrator.cli.findings import Health
 from orchestrator.home import Home
 from orchestrator.ledger import invariants
+from orchestrator.prices.sheet import PriceSheet
 from sandbox_images.lock import ImageLock, LockedImage
 
 IMAGE = "sha256:" + "b" * 64
@@ -69,6 +70,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     # Some runner; that the real one loads is for the test on a real engine.
     installed = EntryPoint("docker", "orchestrator.engine.stub:StubAttempt", "assize.attempt")
     monkeypatch.setattr(doctor_host, "entry_points", lambda group: [installed])
+    # The bundled sheet grows old, and other screenings may run on this host.
+    monkeypatch.setattr(doctor_models, "_today", lambda: PriceSheet.bundled().date)
+    monkeypatch.setattr(doctor_models, "_places", lambda: ())
     return engine
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import takewhile
 from pathlib import Path
 
 import click
@@ -19,9 +20,10 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def commands(text: str) -> list[list[str]]:
-    """Every `assize ...` line of the fenced blocks, as argument lists without comments."""
+    """Every `assize ...` line of the fenced blocks, as argument lists without comments and redirections."""
     lines = [line.strip() for _, block in FENCE.findall(text) for line in block.splitlines()]
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("assize ")]
+    split = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("assize ")]
+    return [[*takewhile(lambda word: word != ">", words)] for words in split]
 
 
 def resolve(arguments: list[str]) -> tuple[click.Command, list[str]]:
@@ -46,7 +48,9 @@ def test_commands_parse(page: Path) -> None:
         found, rest = resolve(arguments)
         if isinstance(found, click.Group) or "--help" in rest:
             continue
-        with found.make_context(found.name, rest, resilient_parsing=False):
+        # With the program's own settings: a command remembers the names of its help option.
+        parent = click.Context(cli, info_name="assize", **cli.context_settings)
+        with found.make_context(found.name, rest, parent=parent):
             pass
 
 
@@ -70,12 +74,11 @@ def test_ci_runs_the_readme_test_command() -> None:
     assert re.search(r"^exec make test$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/agents.md"])
-def test_the_example_agent_is_a_valid_revision(page: str, tmp_path: Path) -> None:
+def test_the_example_agent_is_a_valid_revision(tmp_path: Path) -> None:
     """The TOML shown registers as it stands, with a bundle as described."""
     (tmp_path / "bundle").mkdir()
     (tmp_path / "bundle" / "run.sh").write_text("#!/bin/sh\n")
     (tmp_path / "bundle" / "run.sh").chmod(0o755)
-    block = next(body for kind, body in FENCE.findall((ROOT / page).read_text()) if kind == "toml")
-    parsed = parse_revision(block, tmp_path, page)
+    block = next(body for kind, body in FENCE.findall((ROOT / "README.md").read_text()) if kind == "toml")
+    parsed = parse_revision(block, tmp_path, "README.md")
     assert parsed.revision.run is not None and parsed.revision.run.command == ("/opt/agent/run.sh",)

@@ -28,6 +28,7 @@ def test_an_empty_request_has_plain_facts() -> None:
         choices=1,
         cache_ttls=frozenset(),
         media_parts=0,
+        long_media=0,
         provider_tools=(),
         remote_urls=(),
         stored=None,
@@ -131,7 +132,8 @@ def test_model_stream_and_betas() -> None:
         facts = inspect(family, body)
         assert (facts.model, facts.stream, facts.betas) == ("m", True, ("b1", "b2"))
     assert (inspect(GOOGLE, body).model, inspect(GOOGLE, body).stream) == (None, False)
-    assert inspect(CHAT, {"stream": 1}).stream is False
+    with pytest.raises(BadRequestError, match="stream"):
+        inspect(CHAT, {"stream": 1})
 
 
 @pytest.mark.parametrize(

@@ -96,10 +96,11 @@ def test_the_output_limit_goes_into_the_family_s_own_field(
 
 
 def test_a_chat_provider_may_have_its_own_limit_field() -> None:
-    """Only for a request that has none; embeddings have no output to limit."""
+    """For a request that has none, or only one that it passes over; embeddings have no output to limit."""
     assert sent(CHAT, {}, output_limit=9, chat_limit_field="max_tokens") == {"max_tokens": 9}
     body = {"max_completion_tokens": 50}
-    assert sent(CHAT, body, output_limit=9, chat_limit_field="max_tokens") == {"max_completion_tokens": 9}
+    both = {"max_completion_tokens": 9, "max_tokens": 9}
+    assert sent(CHAT, body, output_limit=9, chat_limit_field="max_tokens") == both
     assert sent(EMBEDDINGS, {"input": "x"}, output_limit=9) is None
 
 
@@ -174,6 +175,15 @@ def test_provider_tools_get_a_use_limit() -> None:
     assert found == {"tools": [{**tools[0], "max_uses": 5}, *tools[1:]], "model": "m"}
     assert sent(ANTHROPIC, {"tools": tools[1:]}, max_uses={"web_search": 5}) is None
     assert sent(ANTHROPIC, {"tools": tools}) is None
+
+
+@pytest.mark.parametrize(("given", "limit"), [(None, 8), (3, None), (8, None), (9, 8), (True, 8), (-1, 8)])
+def test_the_responses_format_limits_all_tool_calls_together(given: object, limit: int | None) -> None:
+    """What was held for must bind: without a limit the provider decides how often it searches."""
+    body = {"tools": [{"type": "web_search"}], "store": False}
+    body |= {} if given is None else {"max_tool_calls": given}
+    found = sent(RESPONSES, body, max_uses={"web_search": 8})
+    assert found == (None if limit is None else {**body, "max_tool_calls": limit})
 
 
 def test_keys_keep_their_order_and_new_ones_follow() -> None:

@@ -21,9 +21,10 @@ class RequestFacts:
     `model` is None where the path names it (Google) or nothing does. `output_limit` is the largest output in
     tokens that the request allows per choice, None when it sets no limit; `least_output` is what a limit may
     not go below. `cache_ttls` holds "5m" and "1h" as asked for. `media_parts` counts images, audio, documents
-    and files. `remote_urls` (200 characters each) would be fetched by the provider. `stored` names the first
-    field that makes the input larger than its bytes or keeps it running. `history` is the list that grows
-    from turn to turn. `betas` are those named in the body; headers are not looked at here.
+    and files, `long_media` those of them whose tokens do not follow from their bytes (all but images).
+    `remote_urls` (200 characters each) would be fetched by the provider. `stored` names the first field that
+    makes the input larger than its bytes or keeps it running. `history` is the list that grows from turn to
+    turn. `betas` are those named in the body; headers are not looked at here.
     """
 
     model: str | None
@@ -33,6 +34,7 @@ class RequestFacts:
     choices: int
     cache_ttls: frozenset[str]
     media_parts: int
+    long_media: int
     provider_tools: tuple[ProviderTool, ...]
     remote_urls: tuple[str, ...]
     stored: str | None

@@ -26,6 +26,8 @@ _STORED_FIELDS: Final[Mapping[Family, tuple[str, ...]]] = {
     Family.OPENAI_RESPONSES: ("previous_response_id", "conversation", "background", "prompt"),
     Family.GOOGLE: ("cachedContent", "cached_content"),
 }
+_PLAIN: Final = frozenset({"role", "content", "text"})
+"""Fields that say nothing of media: a part of these alone is not looked at."""
 _NESTED: Final = ("content", "output", "parts")
 _WRAPPERS: Final = ("source", "functionResponse", "function_response")
 _MEDIA_TYPES: Final = frozenset(
@@ -35,6 +37,7 @@ _MEDIA_TYPES: Final = frozenset(
         *("document", "document_url", "file", "input_file"),
     }
 )
+_IMAGE_TYPES: Final = ("image", "image_url", "image_file", "input_image", "computer_screenshot")
 _GOOGLE_INLINE: Final = ("inlineData", "inline_data")
 _GOOGLE_FILE: Final = ("fileData", "file_data")
 _URL_FIELDS: Final = ("image_url", "audio_url", "video_url", "document_url", "file_url")
@@ -49,6 +52,7 @@ class Survey:
     """What the parts of one request hold; see `RequestFacts` for the fields."""
 
     media_parts: int = 0
+    long_media: int = 0
     remote_urls: list[str] = field(default_factory=list)
     stored: str | None = None
     cache_ttls: set[str] = field(default_factory=set)
@@ -113,6 +117,18 @@ def _is_media(part: dict[str, Any]) -> bool:
     return any(isinstance(part.get(name), dict) for name in (*_GOOGLE_INLINE, *_GOOGLE_FILE))
 
 
+def _is_image(part: dict[str, Any]) -> bool:
+    """Whether a media part is surely a single picture; a document packs text, silence costs as sound."""
+    if part.get("type") in _IMAGE_TYPES or part.get("image_url") is not None:
+        return True
+    for name in _GOOGLE_INLINE:
+        box = part.get(name)
+        if isinstance(box, dict):
+            kinds = (box.get("mimeType"), box.get("mime_type"))
+            return any(isinstance(kind, str) and kind.lower().startswith("image/") for kind in kinds)
+    return False
+
+
 def _stored_in_part(family: Family, part: dict[str, Any]) -> str | None:
     """The field of a part that points to something kept by the provider."""
     if part.get("file_id") is not None:
@@ -159,8 +175,12 @@ def survey(family: Family, body: dict[str, Any]) -> Survey:
         _note_ttl(found, tool)
     for root in _ROOTS[family]:
         for part in _parts(body.get(root)):
+            if _PLAIN.issuperset(part):
+                continue
             _note_ttl(found, part)
-            found.media_parts += _is_media(part)
+            if _is_media(part):
+                found.media_parts += 1
+                found.long_media += not _is_image(part)
             found.remote_urls.extend(_urls(part))
             found.stored = found.stored or _stored_in_part(family, part)
     return found

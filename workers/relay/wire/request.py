@@ -10,7 +10,7 @@ from workers.relay.wire.errors import BadRequestError
 from workers.relay.wire.facts import ProviderTool, RequestFacts
 from workers.relay.wire.family import Family
 from workers.relay.wire.parts import survey
-from workers.relay.wire.rewrite import CHAT_LIMIT_FIELDS, hides_usage_chunk, rewritten
+from workers.relay.wire.rewrite import CHAT_LIMIT_FIELDS, STEERING, hides_usage_chunk, rewritten
 from workers.relay.wire.tools import provider_tools
 
 __all__ = [
@@ -37,15 +37,21 @@ _DECIDING: Final = frozenset(
         *("max_tokens", "max_completion_tokens", "max_output_tokens", "thinking", "tools", "mcp_servers"),
         *("previous_response_id", "conversation", "prompt", "messages", "system", "input", "contents"),
         *("generationConfig", "generation_config", "cachedContent", "cached_content"),
+        *("container", "web_search_options", "search_parameters", "plugins", "anthropic_beta"),
+        *STEERING,
     }
 )
-_DECIDING_LOWER: Final = frozenset(name.lower() for name in _DECIDING)
+_DECIDING_FOLDED: Final = frozenset(name.casefold() for name in _DECIDING)
+_MOST_TOKENS: Final = 10**9
 
 
 def _refuse_disguises(body: dict[str, Any]) -> None:
-    """A field in other letters (`Model`): some providers' decoders ignore case, and would read that one."""
+    """A field in other letters (`Model`): some providers' decoders ignore case, and would read that one.
+
+    Folded, for such decoders take the long s and the Kelvin sign for letters too.
+    """
     for name in body:
-        if name not in _DECIDING and name.lower() in _DECIDING_LOWER:
+        if name not in _DECIDING and name.casefold() in _DECIDING_FOLDED:
             raise BadRequestError(f"{name[:40]} is not the spelling of this field")
 
 
@@ -61,8 +67,8 @@ def _whole(value: Any, what: str, least: int = 0) -> int | None:
     """A whole number of at least `least`, None for null; raises `BadRequestError` otherwise."""
     if value is None:
         return None
-    if type(value) is not int or value < least:
-        raise BadRequestError(f"{what} is not a whole number of at least {least}")
+    if type(value) is not int or not least <= value <= _MOST_TOKENS:
+        raise BadRequestError(f"{what} is not a whole number from {least} to {_MOST_TOKENS}")
     return value
 
 
@@ -121,7 +127,10 @@ def _stream(family: Family, body: dict[str, Any]) -> bool:
     options = body.get("stream_options")
     if options is not None and not isinstance(options, dict):
         raise BadRequestError("stream_options is not an object")
-    return family not in (Family.GOOGLE, Family.OPENAI_EMBEDDINGS) and body.get("stream") is True
+    stream = body.get("stream")
+    if stream is not None and not isinstance(stream, bool):  # a lenient provider would stream, uncounted
+        raise BadRequestError("stream is neither true nor false")
+    return family not in (Family.GOOGLE, Family.OPENAI_EMBEDDINGS) and stream is True
 
 
 def _betas(body: dict[str, Any]) -> tuple[str, ...]:
@@ -147,6 +156,7 @@ def inspect(family: Family, body: dict[str, Any]) -> RequestFacts:
         choices=_choices(family, body),
         cache_ttls=frozenset(found.cache_ttls),
         media_parts=found.media_parts,
+        long_media=found.long_media,
         provider_tools=provider_tools(family, body),
         remote_urls=tuple(found.remote_urls),
         stored=found.stored,

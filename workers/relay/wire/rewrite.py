@@ -9,11 +9,11 @@ from workers.relay.wire.facts import RequestFacts
 from workers.relay.wire.family import Family
 from workers.relay.wire.tools import anthropic_provider_run, kind_of
 
-_STEERING: Final = frozenset(
+STEERING: Final = frozenset(
     {
         *("api_base", "api_key", "api_type", "api_version", "base_url", "organization", "azure_ad_token"),
         *("custom_llm_provider", "extra_headers", "extra_body", "extra_query", "user_config"),
-        *("model_list", "models", "fallbacks", "route"),
+        *("model_list", "models", "fallbacks", "route", "provider", "preset"),
     }
 )
 """Fields by which a client would choose another address, key or model behind a gateway."""
@@ -44,13 +44,19 @@ def hides_usage_chunk(family: Family, body: dict[str, Any], facts: RequestFacts)
     return family is Family.OPENAI_CHAT and facts.stream and not _wants_usage_chunk(body)
 
 
+def _limit_fields(body: dict[str, Any], chat_limit_field: str) -> list[str]:
+    """Those that the client sent, and the older one where the provider knows no other."""
+    given = [name for name in CHAT_LIMIT_FIELDS if body.get(name) is not None]
+    needed = not given or (chat_limit_field == "max_tokens" and chat_limit_field not in given)
+    return [*given, chat_limit_field] if needed else given
+
+
 def _limit_changes(
     family: Family, body: dict[str, Any], output_limit: int, chat_limit_field: str
 ) -> dict[str, Any]:
     """Fields that set the output limit in the spelling that the request already uses."""
     if family is Family.OPENAI_CHAT:
-        given = [name for name in CHAT_LIMIT_FIELDS if body.get(name) is not None]
-        return dict.fromkeys(given or [chat_limit_field], output_limit)
+        return dict.fromkeys(_limit_fields(body, chat_limit_field), output_limit)
     if family is Family.OPENAI_RESPONSES:
         return {"max_output_tokens": output_limit}
     if family is Family.ANTHROPIC:
@@ -76,9 +82,13 @@ def _with_max_uses(tools: list[Any], max_uses: Mapping[str, int]) -> list[Any]:
 
 
 def _policy_changes(
-    family: Family, body: dict[str, Any], facts: RequestFacts, max_uses: Mapping[str, int]
+    family: Family,
+    body: dict[str, Any],
+    facts: RequestFacts,
+    max_uses: Mapping[str, int],
+    chat_limit_field: str,
 ) -> dict[str, Any]:
-    """Fields that must have our value: usage, storage, tier and the use limits of tools."""
+    """Fields that must have our value: usage, storage, the limit, tier and the use limits of tools."""
     changes: dict[str, Any] = {}
     if hides_usage_chunk(family, body, facts):
         changes["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
@@ -86,9 +96,17 @@ def _policy_changes(
         changes["store"] = False  # absent means true at the provider
     if family is Family.OPENAI_CHAT and body.get("store"):
         changes["store"] = False
+    if family is Family.OPENAI_CHAT and facts.output_limit:
+        # What was held for must bind: some providers take 0 for no limit, and some read one field only.
+        names = (name for name in _limit_fields(body, chat_limit_field) if not body.get(name))
+        changes |= dict.fromkeys(names, facts.output_limit)
     tier = _TIERS.get(family)
     if tier is not None and body.get("service_tier") not in (None, tier):
         changes["service_tier"] = tier
+    if family is Family.OPENAI_RESPONSES and max_uses:
+        most, given = sum(max_uses.values()), body.get("max_tool_calls")
+        if type(given) is not int or not 0 <= given <= most:
+            changes["max_tool_calls"] = most
     tools = body.get("tools")
     if family is Family.ANTHROPIC and tools and max_uses:
         limited = _with_max_uses(tools, max_uses)
@@ -102,7 +120,7 @@ def _dropped(family: Family, body: dict[str, Any]) -> frozenset[str]:
     return frozenset(
         name
         for name in body
-        if name in _STEERING
+        if name in STEERING
         or name.startswith(_STEERING_PREFIXES)
         or (name in dearer and body[name] not in _LIST_PRICE)
     )
@@ -120,11 +138,12 @@ def rewritten(
     """The body to send, or None when the client's own bytes can go unchanged.
 
     `body` must have passed `inspect` as `facts`. `output_limit` (tokens) replaces any limit of the client;
-    None leaves it. `max_uses` gives a use limit per kind of provider tool that lacks one.
-    `chat_limit_field` is the field that a chat provider reads when the client sent neither. Keys keep their
+    None leaves it. `max_uses` gives a use limit per kind of provider tool that lacks one; the Responses
+    format has one limit for all of them.
+    `chat_limit_field` is the field that a chat provider reads. Keys keep their
     order, new ones follow; the model is never renamed and `body` is not changed.
     """
-    changes = _policy_changes(family, body, facts, max_uses)
+    changes = _policy_changes(family, body, facts, max_uses, chat_limit_field)
     if output_limit is not None:
         changes |= _limit_changes(family, body, output_limit, chat_limit_field)
     dropped = _dropped(family, body)

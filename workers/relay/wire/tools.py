@@ -80,7 +80,7 @@ def _chat_options(body: dict[str, Any]) -> Iterator[ProviderTool]:
 
 
 def _found_later(body: dict[str, Any]) -> Iterator[ProviderTool]:
-    """Tools that come as items of a Responses input: by a tool search, or all of them (`additional_tools`)."""
+    """Tools that come as items of a Responses input: by a tool search or as `additional_tools`."""
     items = body.get("input")
     for item in items if isinstance(items, list) else ():
         if isinstance(item, dict):

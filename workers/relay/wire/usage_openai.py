@@ -11,7 +11,7 @@ from workers.relay.wire.reading import Counted, NotBelievedError, count, name_of
 from workers.relay.wire.sse import Event
 from workers.relay.wire.tally import Tally
 
-XAI: Final = "xai"
+XAI: Final = ("x-ai", "xai")
 """The provider that leaves reasoning out of `completion_tokens` in some answers and not in others."""
 
 _LIST_PRICE_TIERS: Final = frozenset({"default", "auto", "standard", "on_demand"})
@@ -45,7 +45,7 @@ def _output(
     """All output tokens, and whether that is a guess: the total decides whether reasoning is inside."""
     together = completion + reasoning
     if total is None:
-        if provider == XAI and reasoning:
+        if provider in XAI and reasoning:
             return together, True
         return (together if reasoning > completion else completion), False
     if total == prompt + completion and reasoning <= completion:

@@ -1,0 +1,70 @@
+"""The folder with the sockets of one relay: made, kept and removed by its worker, or after its death.
+
+Its name carries the worker's pid for whoever looks. Whether that worker lives is told by a lock on the
+folder, which the kernel gives back whatever the worker dies of: a pid may be another process's by now, or
+one of another pid namespace that shares the parent folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+_RUN: Final = Path("/run")
+_NAME: Final = re.compile(r"assize-relay-\d+-[0-9a-f]+")
+
+
+def parents() -> tuple[Path, ...]:
+    """Where such folders may lie, the best first: an address of a Unix socket has at most 107 bytes."""
+    temporary = Path(tempfile.gettempdir())
+    return (_RUN, temporary) if os.access(_RUN, os.W_OK) else (temporary,)
+
+
+@contextlib.contextmanager
+def socket_folder(parent: Path | None = None) -> Iterator[Path]:
+    """A new folder below `parent`, removed at the end; raises `OSError` when it cannot be made."""
+    made = Path(tempfile.mkdtemp(prefix=".assize-relay-", dir=parent or parents()[0]))
+    lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Only now does it get a name that `reap` looks at: nobody ever sees one of those without its lock.
+        folder = made.rename(made.with_name(f"assize-relay-{os.getpid()}-{secrets.token_hex(4)}"))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def reap(where: Iterable[Path] | None = None) -> list[Path]:
+    """Remove the folders whose worker is dead; returns what was removed. What cannot be, stays."""
+    removed = []
+    for parent in parents() if where is None else where:
+        for found in sorted(parent.glob("assize-relay-*")):
+            if _NAME.fullmatch(found.name) and not found.is_symlink() and _abandoned(found):
+                shutil.rmtree(found, ignore_errors=True)
+                removed.append(found)
+    return removed
+
+
+def _abandoned(folder: Path) -> bool:
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False  # somebody else's, or gone
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
