@@ -46,7 +46,7 @@ class RelayTerms:
     `price_sheet` is the sheet's file, `prices_digest` what it must hash to; `accounts` the providers' file.
     `rehearsal` is a script that stands in for every provider: then nothing of the try counts as a pass.
     `state_root` gets one folder per attempt, with the transcript. `forwarder_image` is the Id of the image
-    that the pod's forwarder runs in.
+    that the pod's forwarder runs in. `note_names`: names that the sandbox asks for are noted (self-tests).
     """
 
     models: tuple[PinnedModel, ...]
@@ -59,6 +59,7 @@ class RelayTerms:
     rehearsal: Path | None
     state_root: Path
     forwarder_image: str
+    note_names: bool = False
 
 
 @dataclass(frozen=True)

@@ -194,5 +194,6 @@ def _test_rows(found: SelfTest) -> list[tuple[str, str]]:
         ("refused", refused or "none"),
         ("wall", f"{found.wall_ms / 1000:.1f} s"),
         ("exit code", dash(found.exit_code)),
+        ("hosts asked for", ", ".join(found.names_asked) or "none"),
         ("fall-backs", "; ".join(found.fall_backs) or "none"),
     ]

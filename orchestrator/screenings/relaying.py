@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from orchestrator.agents.registry import RegisteredAgent
-from orchestrator.agents.revision import ModelRole
+from orchestrator.agents.revision import AgentRevision, ModelRole
 from orchestrator.attempts import PinnedModel, RelayTerms
 from orchestrator.errors import HostError, UsageError
 from orchestrator.evidence.transcript import ledger_of, read_whole
@@ -139,6 +139,24 @@ def models_of(
     return models
 
 
+def way_of_asking(
+    revision: AgentRevision,
+    model: PinnedModel,
+    conditions: ScreeningConditions,
+    sheet: PriceSheet,
+    accounts: Mapping[str, Account],
+) -> tuple[FamilyName, int | None]:
+    """The format of an agent's calls and the output maximum it is told (None: it cannot be told).
+
+    `UsageError` when agent and provider share no format, or the try cap does not pay for a first call.
+    """
+    known = accounts.get(model.provider)
+    wire = wire_of(revision, model, known.families if known else BARE_WIRES)
+    output_tokens = output_limit(revision, conditions, model, sheet, datetime.now(UTC).date())
+    require_least_cap(revision, conditions, model, sheet, output_tokens)
+    return wire, output_tokens
+
+
 def conditions_for(agent: RegisteredAgent, conditions: ScreeningConditions) -> ScreeningConditions:
     """The conditions as they hold for this agent: one that calls no model has no way out and no money."""
     if agent.revision.models:
@@ -177,10 +195,7 @@ def metering_for(
     rehearsal = conditions.rehearsal_digest
     models = models_of(agent, sheet, accounts, today, rehearsed=rehearsal is not None)
     script = None if rehearsal is None else home.root / "rehearsals" / f"{rehearsal}.toml"
-    known = accounts.get(models[0].provider)
-    wire = wire_of(revision, models[0], known.families if known else BARE_WIRES)
-    output_tokens = output_limit(revision, conditions, models[0], sheet, today)
-    require_least_cap(revision, conditions, models[0], sheet, output_tokens)
+    wire, output_tokens = way_of_asking(revision, models[0], conditions, sheet, accounts)
     terms = RelayTerms(
         models=models,
         cap_nusd=conditions.try_cap_nusd,

@@ -10,7 +10,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -67,7 +67,8 @@ class SelfTest:
     """What the self-test showed; times in milliseconds, cost in nano-USD of the scripted provider.
 
     `steps` are model calls that a provider took; `refused` counts what the relay refused, by reason.
-    `fall_backs` are lines of standard error that speak of something missing. `passed` is the platform's
+    `fall_backs` are lines of standard error that speak of something missing, `names_asked` the hosts that
+    the agent looked up (in vain: there is no way out). `passed` is the platform's
     verdict: the file was made, in as many steps as the script has, and nothing was refused. `evidence` is
     the SHA-256 of the attempt's manifest in the evidence store.
     """
@@ -85,6 +86,7 @@ class SelfTest:
     wall_ms: int
     spent_nusd: int | None
     fall_backs: tuple[str, ...]
+    names_asked: tuple[str, ...]
     evidence: str | None
 
 
@@ -209,15 +211,15 @@ def _order(
             "assize.owner": f"owner/{owner_id}",
             "assize.attempt": f"owner/{owner_id}",
         },
-        relay=metering.terms if metering else None,
+        relay=replace(metering.terms, note_names=True) if metering else None,
     )
 
 
 def _judged(store: EvidenceStore, agent: RegisteredAgent, image: str, report: AttemptReport) -> SelfTest:
     files = _evidence(store, report)
     ledger = [json.loads(line) for line in files.get(metering.FILE_NAME, b"").splitlines()]
-    lane = json.loads(files.get("sandbox-report.json", b"{}")).get("relay", {}).get("lane") or {}
-    refused = lane.get("tally", {}).get("refusals", {})
+    relay = json.loads(files.get("sandbox-report.json", b"{}")).get("relay") or {}
+    refused = (relay.get("lane") or {}).get("tally", {}).get("refusals", {})
     made = report.decision.outcome is Outcome.PASSED
     seen = report.observations
     return SelfTest(
@@ -234,6 +236,7 @@ def _judged(store: EvidenceStore, agent: RegisteredAgent, image: str, report: At
         wall_ms=next((one.wall_ms for one in report.phases if one.phase is Phase.AGENT), 0),
         spent_nusd=report.spent_nusd,
         fall_backs=_fall_backs(files.get("agent/stderr.txt", b"")),
+        names_asked=tuple(relay.get("namesAsked", ())),
         evidence=report.manifest_digest,
     )
 

@@ -13,7 +13,7 @@ from orchestrator.planning.conditions import ScreeningConditions
 from orchestrator.prices.entry import ModelPrice
 from orchestrator.prices.sheet import PriceSheet
 from orchestrator.providers import FILE_NAME, load_accounts
-from orchestrator.screenings.relaying import models_of
+from orchestrator.screenings.relaying import models_of, way_of_asking
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,14 @@ def spending_of(
 ) -> Spending:
     """What `agent` may spend on `tasks` tasks.
 
-    `UsageError` for a model without a price today, `ProviderError` for a provider without a key.
+    `UsageError` for a model without a price today, or one that the agent cannot ask or pay a call of;
+    `ProviderError` for a provider without a key.
     """
     today, rehearsed = datetime.now(UTC).date(), conditions.rehearsal_digest is not None
     accounts = load_accounts(home.root / FILE_NAME) if agent.revision.models else {}
     models = models_of(agent, sheet, accounts, today, rehearsed=rehearsed)
+    if models:
+        way_of_asking(agent.revision, models[0], conditions, sheet, accounts)
     return Spending(
         agent=agent.revision.label,
         models=tuple((one, sheet.entry(one.provider, one.model, today)) for one in models),

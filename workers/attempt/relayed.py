@@ -37,6 +37,7 @@ class Relayed:
     ends_since: float | None = None
     summary: LaneSummary | None = None
     pod_lost: bool = False
+    names: list[str] | None = None
     _closing: Future[LaneSummary] | None = field(default=None, repr=False)
 
     @classmethod
@@ -59,6 +60,7 @@ class Relayed:
                 runtime="runc" if order.runtime in _NETNS_UNSHAREABLE else order.runtime,
                 lifetime_s=order.caps.agent_wall_ms // 1000 + _LIFETIME_GRACE_S,
                 kind="internal" if order.runtime in _NETNS_UNSHAREABLE else "netns",
+                note_names=terms.note_names,
             )
         except BaseException:
             lane.close()
@@ -89,6 +91,8 @@ class Relayed:
         """Kill the token in the moment the agent is killed; open calls are read to their end meanwhile."""
         if self._closing is None:
             self.pod_lost = self.pod is not None and not self.pod.is_alive()
+            if self.pod is not None and self.terms.note_names:
+                self.names = self.pod.names_asked()
             self._closing = station.pool.submit(self.lane.close)
 
     def settle(self) -> None:
@@ -129,6 +133,7 @@ class Relayed:
             "lane": state,
             "pricesDigest": self.terms.prices_digest,
             "rehearsal": self.terms.rehearsal is not None,
+            **({} if self.names is None else {"namesAsked": self.names}),
         }
 
 

@@ -25,7 +25,7 @@ from typing import IO, Any, Final, Literal
 from workers.errors import EngineCallError, WorkerError
 from workers.sandbox.client import Engine, translated
 from workers.sandbox.container import Container
-from workers.sandbox.forwarder.main import RELAY_SOCKET
+from workers.sandbox.forwarder.main import NOTE_NAMES, RELAY_SOCKET
 from workers.sandbox.internal import InternalNetwork, create_internal, remove_network
 from workers.sandbox.preflight import judge
 from workers.sandbox.prepared import Prepared
@@ -44,7 +44,7 @@ _MAX_FRAME_BYTES: Final = 1 << 16
 _ERROR_KEPT: Final = 500
 _HOME: Final = "/assize"
 _PACKAGE: Final = "workers/sandbox/forwarder"
-_FILES: Final = ("__init__.py", "facts.py", "main.py", "probes.py", "pump.py")
+_FILES: Final = ("__init__.py", "facts.py", "main.py", "names.py", "probes.py", "pump.py")
 _START: Final = (
     f"import sys; sys.path.insert(0, {_HOME!r})\n"
     "from workers.sandbox.forwarder.main import main\n"
@@ -86,9 +86,11 @@ class Pod:
         runtime: str,
         lifetime_s: int,
         kind: Kind = "netns",
+        note_names: bool = False,
     ) -> Pod:
         """Make the pod and prove it; `base_image` is the Id of an image with Python 3.11 or later.
 
+        `note_names` (a namespace of its own only) has the forwarder note what names the sandbox asks for.
         After `lifetime_s` seconds the forwarder ends by itself. Raises `PodError` when the preflight shows a
         way out or no relay, `SandboxMismatchError` and `EngineCallError` as for any container. Nothing is
         left behind then.
@@ -97,6 +99,7 @@ class Pod:
         network = create_internal(station.engine, f"{name}-net", labels) if kind == "internal" else None
         targets = _host_targets(network) if network else []
         command = [*_PYTHON, "0.0.0.0" if network else "127.0.0.1", str(PORT), str(lifetime_s)]
+        command += [NOTE_NAMES] if note_names else []
         command += [f"{host}:{port}" for host, port in targets]
 
         def body(image_id: str) -> dict[str, Any]:
@@ -107,6 +110,7 @@ class Pod:
                 labels=labels,
                 socket_dir=str(socket_dir),
                 network=network.id if network else "none",
+                note_names=note_names,
             )
 
         try:
@@ -122,6 +126,12 @@ class Pod:
             pod._remove()
             raise
         return pod
+
+    def names_asked(self) -> list[str]:
+        """What names were asked for so far, in order, each once; empty unless they are noted."""
+        with translated("logs"):
+            lines = self._station.engine.api.logs(self.container.id, stdout=True, stderr=False).splitlines()
+        return [str(json.loads(line)["asked"]) for line in lines[1:]]
 
     def is_alive(self) -> bool:
         """Whether the forwarder runs; that it does not is no fault of the agent, which cannot end it."""

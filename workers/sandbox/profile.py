@@ -131,14 +131,16 @@ def forwarder_body(
     labels: Mapping[str, str],
     socket_dir: str,
     network: str = "none",
+    note_names: bool = False,
 ) -> dict[str, Any]:
     """Body of the create call of a pod's forwarder: our own code, and the only one to see the socket.
 
     `socket_dir` is the relay's folder on the host, mounted read-only (connecting needs no more). There is
-    no init: the one process starts no other.
+    no init: the one process starts no other. With `note_names` it is the pod's name server too.
     """
     limits = Limits(_FORWARDER_MEMORY_BYTES, 1000, 16, 0)
     host = host_config(limits, runtime=runtime, grader=False, volumes={}, network=network)
+    host |= _NO_NAMES if note_names else {}
     mount = {"Type": "bind", "Source": socket_dir, "Target": FORWARDER_MOUNT, "ReadOnly": True}
     # The host's own shortage must not end it before the agent: that would be a fault of the platform.
     host |= {"ReadonlyRootfs": True, "Init": False, "OomScoreAdj": 0, "Mounts": [mount]}

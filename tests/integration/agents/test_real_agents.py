@@ -44,9 +44,10 @@ def test_the_two_turn_task_works(
     installation: Installation,
     evidence_of: Callable[[str | None], Seen],
 ) -> None:
-    """Issue 8: file made, two steps, nothing refused, as uid 1000, the transcript complete and exact."""
+    """Issue 8: two steps, nothing refused, no host asked for, uid 1000, the transcript complete and exact."""
     found = self_test(installation, registered(name), None, lambda line: None)
     assert found.passed and (found.steps, found.refused, found.exit_code) == (2, {}, 0), found
+    assert found.names_asked == ()
     seen = evidence_of(found.evidence)
     assert seen.command["user"] == "1000:1000"
     assert seen.sandbox["network"] == "relay-only" and judge(seen.sandbox["preflight"]) == []

@@ -13,14 +13,21 @@ import os
 import threading
 import time
 
+from workers.sandbox.forwarder import names
 from workers.sandbox.forwarder.probes import preflight
 from workers.sandbox.forwarder.pump import Forwarder, open_listener
 
 RELAY_SOCKET = "/relay/relay.sock"
+NOTE_NAMES = "note-names"
 
 
-def _announce(port: int, more_targets: list[tuple[str, int]]) -> None:
-    os.write(1, json.dumps(preflight(port, more_targets)).encode() + b"\n")
+def _announce(port: int, more_targets: list[tuple[str, int]], note_names: bool) -> None:
+    found = preflight(port, more_targets)
+    # After the probes, which ask for a name as well, and before the worker goes on.
+    server = names.open_server() if note_names else None
+    os.write(1, json.dumps(found).encode() + b"\n")
+    if server is not None:
+        names.serve(server, 1)
 
 
 def _end_all(failed: threading.ExceptHookArgs) -> None:
@@ -30,12 +37,13 @@ def _end_all(failed: threading.ExceptHookArgs) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """HOST PORT LIFETIME_S [TARGET..], each target an `address:port` that must not be reachable either."""
+    """HOST PORT LIFETIME_S [note-names] [TARGET..]; a target is an `address:port` to probe as well."""
     host, port, lifetime_s = arguments[0], int(arguments[1]), float(arguments[2])
     listener = open_listener(host, port)
     until = time.monotonic() + lifetime_s
-    more = [(name, int(at)) for name, _, at in (target.rpartition(":") for target in arguments[3:])]
+    targets = [target for target in arguments[3:] if target != NOTE_NAMES]
+    more = [(name, int(at)) for name, _, at in (target.rpartition(":") for target in targets)]
     threading.excepthook = _end_all
     forwarder = Forwarder(listener, RELAY_SOCKET)
-    threading.Thread(target=_announce, args=(port, more), daemon=True).start()
+    threading.Thread(target=_announce, args=(port, more, NOTE_NAMES in arguments[3:]), daemon=True).start()
     forwarder.serve(until)
