@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,30 @@ def engine() -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def base_image(engine: Engine) -> str:
     return str(engine.api.inspect_image("assize/base:1")["Id"])  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_bundles_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Homes keep their agents' bundles as volumes; those of tests are temporary, and so are these."""
+    if not any(item.get_closest_marker("docker") for item in request.session.items):
+        yield
+        return
+    from workers.errors import EngineCallError
+    from workers.sandbox.bundles import LABEL
+    from workers.sandbox.client import Engine, translated
+
+    engine = Engine()
+
+    def names() -> set[str]:
+        found = engine.api.volumes(filters={"label": LABEL})["Volumes"] or []
+        return {str(one["Name"]) for one in found}
+
+    before = names()
+    yield
+    for name in names() - before:
+        with suppress(EngineCallError), translated("remove_volume"):  # in use: somebody else's
+            engine.api.remove_volume(name)
+    engine.close()
 
 
 @pytest.fixture(scope="session")

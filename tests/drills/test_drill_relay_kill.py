@@ -23,7 +23,9 @@ from orchestrator.evidence.transcript import ledger_of, read
 from orchestrator.ledger import invariants, queries
 from orchestrator.ledger.records import CertificateKind, certificates
 from workers.relay import sockets
+from workers.sandbox.bundles import LIVE_KIND
 from workers.sandbox.client import Engine
+from workers.sandbox.reaper import ATTEMPT_LABEL
 
 if TYPE_CHECKING:
     import subprocess
@@ -106,11 +108,13 @@ class Drill:
         return predicate
 
     def check_nothing_left(self, engine: Engine, label: str, relays: list[int], workers: list[int]) -> None:
-        """No container, network or volume, no relay, no folder of sockets, no working files."""
+        """No container, network or volume but the agent's bundle, which the home keeps; no relay, no folder
+        of sockets, no working files."""
         filters = {"label": f"assize.home={label}"}
         assert engine.api.containers(all=True, filters=filters) == []
         assert engine.api.networks(filters=filters) == []
-        assert not engine.api.volumes(filters=filters)["Volumes"]
+        volumes = engine.api.volumes(filters=filters)["Volumes"] or []
+        assert {one["Labels"][ATTEMPT_LABEL].partition("/")[0] for one in volumes} == {LIVE_KIND}
         assert self.product.transcripts() == [] and list(self.product.home.glob("relay/*")) == []
         self.wait_for(lambda: not any(self.shared.proc(pid, "cmdline") for pid in relays))
         folders = [found.name for parent in sockets.parents() for found in parent.glob("assize-relay-*")]
