@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.certificates.bundle import SCREENING_LIMIT_BYTES, ScreeningFiles, decode_screening
-from orchestrator.certificates.errors import Part, VerificationError
 from orchestrator.certificates.screening import Slot, check_screening, last_attempts, slot_of
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import ScreeningResult, TryResult, Verdict, part_verdict
 from orchestrator.certificates.verify import DEFAULT_POLICY, Policy, read_source
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.verification.errors import Part, VerificationError
 from scoring.facts import Conditions, ModelUse, Population, PriceSheet, Provenance, TaskTags
 from scoring.numbers import exact
 from scoring.tries import CertificateState, Plan, SandboxLevel, VerifiedTry

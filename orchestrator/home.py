@@ -61,6 +61,16 @@ class Home:
         return self.root / "trust-root.json"
 
     @property
+    def log(self) -> Path:
+        """The transparency log, a folder that may be published as it is."""
+        return self.root / "log"
+
+    @property
+    def log_state(self) -> Path:
+        """What was last signed for each log; kept with the keys, never with the log."""
+        return self.keys / "log"
+
+    @property
     def images_lock(self) -> Path:
         """Which image Id stands behind every image name used here."""
         return self.root / "images.lock.json"

@@ -1,19 +1,23 @@
 """Files that carry certificates: `*.trybundle.json` and the screening bundle (certificates.md 3.4).
 
 A bundle is only a carrier: nothing in it is trusted, and a trust root or keys inside it are ignored.
-`proof` and `notices` are null until certificates are logged; a bundle that has them needs a verifier
-that can check them, so it is UNDECIDED here, never silently accepted.
+`proof` is the text of a `c2sp.org/tlog-proof@v1`, null where certificates are not logged. A screening
+bundle holds one checkpoint and the proofs of its members without it: a member's proof is its `.proof` with
+`log/checkpoint` behind it. `notices` are null: a bundle that has them needs a verifier that can check
+them, so it is UNDECIDED here, never silently accepted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from orchestrator.certificates import archive, wire
-from orchestrator.certificates.errors import VerificationError
+from orchestrator import canonical
+from orchestrator.certificates import archive
+from orchestrator.verification import wire
+from orchestrator.verification.errors import VerificationError
 
 TRY_MEDIA_TYPE: Final = "application/vnd.assize.try-bundle.v1+json"
 TRY_SUFFIX: Final = ".trybundle.json"
@@ -23,8 +27,10 @@ ENTRY_LIMIT_BYTES: Final = 8 << 20
 OPENING_NAME: Final = "opening.json"
 SUMMARY_NAME: Final = "summary.json"
 _FIELDS: Final = {"mediaType", "envelope", "proof", "manifest", "notices", "trustRootChain"}
+CHECKPOINT_NAME: Final = "log/checkpoint"
 _TRY_NAME: Final = re.compile(r"tries/([0-9]{6})\.trybundle\.json")
-# The usual bundle, recognised without a JSON parser; anything else takes the slow path below.
+_PROOF_NAME: Final = re.compile(r"log/([a-z]+|[0-9]{6})\.proof")
+# The bundle inside a screening, recognised without a JSON parser; others take the slow path below.
 _PLAIN: Final = re.compile(
     rb'\{"envelope":"([^"]*)","manifest":"([^"]*)","mediaType":"'
     + re.escape(TRY_MEDIA_TYPE.encode())
@@ -34,12 +40,28 @@ _PLAIN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TryBundle:
-    """The parts of a try bundle as bytes; `has_proof` and `has_notices` tell what was not looked at."""
+    """The parts of a try bundle as bytes; `has_notices` tells what was not looked at."""
 
     envelope: bytes
     manifest: bytes
-    has_proof: bool = False
+    proof: bytes | None = None
     has_notices: bool = False
+
+
+@dataclass(frozen=True)
+class ScreeningProofs:
+    """One checkpoint, and the proofs of members against it, each without the checkpoint.
+
+    The names are `opening`, `summary` and the six digits of a try's number.
+    """
+
+    checkpoint: bytes
+    members: Mapping[str, bytes]
+
+    def of(self, name: str) -> bytes | None:
+        """The whole proof of a member, None when there is none."""
+        path = self.members.get(name)
+        return None if path is None else path + self.checkpoint
 
 
 @dataclass(frozen=True)
@@ -49,16 +71,23 @@ class ScreeningFiles:
     opening: bytes
     tries: tuple[tuple[int, bytes], ...]
     summary: bytes | None
+    proofs: ScreeningProofs | None = None
+
+    def proof_of(self, member: str | int) -> bytes | None:
+        """The log proof of `opening`, `summary` or the try of that number."""
+        name = member if isinstance(member, str) else f"{member:06d}"
+        return None if self.proofs is None else self.proofs.of(name)
 
 
-def encode_try(envelope: bytes, manifest: bytes) -> bytes:
-    """The bytes of a try bundle."""
+def encode_try(envelope: bytes, manifest: bytes, proof: bytes | None = None) -> bytes:
+    """The bytes of a try bundle; `proof` is the exact text of a log proof."""
     return (
-        b'{"envelope":"%b","manifest":"%b","mediaType":"%b","notices":null,"proof":null,"trustRootChain":[]}'
+        b'{"envelope":"%b","manifest":"%b","mediaType":"%b","notices":null,"proof":%b,"trustRootChain":[]}'
         % (
             wire.base64_encode(envelope),
             wire.base64_encode(manifest),
             TRY_MEDIA_TYPE.encode(),
+            b"null" if proof is None else canonical.encode(proof.decode()),
         )
     )
 
@@ -77,33 +106,60 @@ def decode_try(raw: bytes) -> TryBundle:
     if not all(isinstance(part, str) and part.isascii() for part in parts):
         raise VerificationError("bundle-form", "envelope and manifest of a try bundle are base64 text")
     envelope, manifest = (_decoded(part.encode()) for part in parts)
-    return TryBundle(envelope, manifest, data["proof"] is not None, data["notices"] is not None)
+    proof = data["proof"]
+    if proof is not None and not isinstance(proof, str):
+        raise VerificationError("bundle-form", "the log proof of a try bundle is text")
+    return TryBundle(
+        envelope, manifest, None if proof is None else proof.encode(), data["notices"] is not None
+    )
 
 
 def _decoded(text: bytes) -> bytes:
     return wire.base64_decode(text, "bundle-form")
 
 
-def encode_screening(opening: bytes, tries: Sequence[bytes], summary: bytes | None) -> bytes:
+def encode_screening(
+    opening: bytes, tries: Sequence[bytes], summary: bytes | None, proofs: ScreeningProofs | None = None
+) -> bytes:
     """The bytes of a screening bundle; `tries` are try bundles in the order of the summary."""
     entries = [(OPENING_NAME, opening)]
     entries += [(f"tries/{number:06d}{TRY_SUFFIX}", raw) for number, raw in enumerate(tries, 1)]
     if summary is not None:
         entries.append((SUMMARY_NAME, summary))
+    if proofs is not None:
+        numbers = range(1, len(tries) + 1)
+        entries.append((CHECKPOINT_NAME, proofs.checkpoint))
+        entries += [
+            (f"log/{name}.proof", proofs.members[name])
+            for name in _member_names(numbers, summary is not None)
+            if name in proofs.members
+        ]
     return archive.write(entries)
 
 
+def _member_names(numbers: Iterable[int], closed: bool) -> list[str]:
+    return ["opening", *(f"{number:06d}" for number in numbers), *(["summary"] if closed else [])]
+
+
 def decode_screening(raw: bytes) -> ScreeningFiles:
-    """The files of a screening bundle: opening, tries in ascending order, summary, and nothing else."""
+    """The files of a screening bundle: opening, tries in ascending order, summary, log, and nothing else."""
     if len(raw) > SCREENING_LIMIT_BYTES:
         raise VerificationError("too-large", f"a screening bundle of {len(raw)} bytes")
     entries = archive.read(raw, entry_limit_bytes=ENTRY_LIMIT_BYTES)
     if not entries or entries[0][0] != OPENING_NAME:
         raise VerificationError("bundle-form", "a screening bundle begins with its opening")
-    summary = entries[-1][1] if entries[-1][0] == SUMMARY_NAME else None
-    middle = entries[1:] if summary is None else entries[1:-1]
+    names = [name for name, _ in entries]
+    end = names.index(CHECKPOINT_NAME) if CHECKPOINT_NAME in names else len(entries)
+    summary = entries[end - 1][1] if names[end - 1] == SUMMARY_NAME else None
+    tries = _tries(entries[1:end] if summary is None else entries[1 : end - 1])
+    members = _member_names((number for number, _ in tries), summary is not None)
+    proofs = _proofs(entries[end:], members) if end < len(entries) else None
+    return ScreeningFiles(entries[0][1], tries, summary, proofs)
+
+
+def _tries(entries: Sequence[tuple[str, bytes]]) -> tuple[tuple[int, bytes], ...]:
     tries: list[tuple[int, bytes]] = []
-    for name, data in middle:
+    for name, data in entries:
         match = _TRY_NAME.fullmatch(name)
         if match is None:
             raise VerificationError("bundle-form", f"{name!r} has no place in a screening bundle")
@@ -111,7 +167,23 @@ def decode_screening(raw: bytes) -> ScreeningFiles:
     numbers = [number for number, _ in tries]
     if numbers != sorted(set(numbers)) or 0 in numbers:
         raise VerificationError("bundle-form", "the tries are not numbered in ascending order from 1")
-    return ScreeningFiles(entries[0][1], tuple(tries), summary)
+    return tuple(tries)
+
+
+def _proofs(entries: Sequence[tuple[str, bytes]], members: list[str]) -> ScreeningProofs:
+    """The checkpoint, and proofs of members in their order; a member may lack one, which is found later."""
+    if [name for name, _ in entries[1:]] == [f"log/{name}.proof" for name in members]:
+        paths = [data for _, data in entries[1:]]
+        return ScreeningProofs(entries[0][1], dict(zip(members, paths, strict=True)))
+    found: dict[str, bytes] = {}
+    for name, data in entries[1:]:
+        match = _PROOF_NAME.fullmatch(name)
+        if match is None or match[1] in found:
+            raise VerificationError("bundle-form", f"{name!r} has no place in a screening bundle")
+        found[match[1]] = data
+    if list(found) != [name for name in members if name in found]:
+        raise VerificationError("bundle-form", "the log proofs are not those of members, in their order")
+    return ScreeningProofs(entries[0][1], found)
 
 
 def is_screening(raw: bytes) -> bool:

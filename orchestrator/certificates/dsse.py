@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from orchestrator.certificates import wire
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification import wire
+from orchestrator.verification.errors import VerificationError
 
 STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
 TRUST_ROOT_TYPE: Final = "application/vnd.assize.trust-root.v1+json"
@@ -79,10 +79,8 @@ def decode(raw: bytes, payload_type: str, limit_bytes: int) -> Envelope:
     if kind != payload_type:
         raise VerificationError("payload-type", f"payload type {kind}, expected {payload_type}")
     payload = wire.base64_decode(match[1])
-    signatures = tuple(
-        (keyid.decode(), wire.base64_decode(text)) for keyid, text in _SIGNATURE.findall(match[3])
-    )
-    ids = [keyid for keyid, _ in signatures]
-    if len(ids) > 1 and ids != sorted(set(ids)):
+    found = _SIGNATURE.findall(match[3])
+    signatures = tuple([(keyid.decode(), wire.base64_decode(text)) for keyid, text in found])
+    if len(found) > 1 and (ids := [keyid for keyid, _ in found]) != sorted(set(ids)):
         raise VerificationError("form", "key ids are not unique and in ascending order")
     return Envelope(payload, kind, signatures)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from orchestrator.certificates import ed25519
 from orchestrator.certificates.errors import KeyFileError
+from orchestrator.verification import ed25519
 
 
 class SigningKey:

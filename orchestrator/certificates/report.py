@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from orchestrator.certificates.errors import REASONS, Finding
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import Check, EvidenceTally, ScreeningResult, TryResult, Verdict
+from orchestrator.verification.errors import REASONS, Finding
 
 TRY_SCHEMA: Final = "assize.verify-try/1"
 SCREENING_SCHEMA: Final = "assize.verify-screening/1"
 LIMITS: Final = "proves who certified and that nothing changed; not that the grader or the pack is right"
+_SAID: Final = {"ok": "yes", "failed": "NO", "undecided": "UNDECIDED", "not-done": "no"}
 _NUSD: Final = 10**9
 _SHOWN: Final = 20
 
@@ -27,7 +29,8 @@ def _check_data(check: Check) -> dict[str, Any]:
     return {"check": check.name, "status": check.status, "codes": list(check.codes), "detail": check.detail}
 
 
-def _finding_data(finding: Finding) -> dict[str, Any]:
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """One finding as plain data."""
     return {
         "code": finding.code,
         "exit": REASONS[finding.code].exit_code,
@@ -44,8 +47,9 @@ def _common(result: TryResult | ScreeningResult, trust: TrustRoot | None) -> dic
         "counts": result.counts.value,
         "reasons": list(result.reasons),
         "checks": [_check_data(check) for check in result.checks],
-        "findings": [_finding_data(finding) for finding in result.findings],
+        "findings": [finding_data(finding) for finding in result.findings],
         "evidence": asdict(result.evidence),
+        "log": None if result.log is None else asdict(result.log),
         "trustRoot": None if trust is None else {"version": trust.version, "sha256": trust.sha256},
         "limits": LIMITS,
     }
@@ -82,6 +86,7 @@ def _listed(one: TryResult) -> dict[str, Any]:
     body = one.predicate
     return {
         "number": one.number,
+        "logIndex": one.index,
         "certificate": one.digest,
         "exit": one.exit_code,
         "reasons": list(one.reasons),
@@ -93,35 +98,35 @@ def _listed(one: TryResult) -> dict[str, Any]:
     }
 
 
-def _row(name: str, text: str) -> str:
+def row(name: str, text: str) -> str:
+    """One line for a person."""
     return f"{name:<11} {text}"
 
 
 def _evidence_row(tally: EvidenceTally) -> str:
     if tally.checked is None:
-        return _row("evidence", f"not checked: {tally.listed} listed, {tally.withheld} withheld")
-    return _row("evidence", f"{tally.checked} checked, {tally.withheld} withheld, {tally.missing} missing")
+        return row("evidence", f"not checked: {tally.listed} listed, {tally.withheld} withheld")
+    return row("evidence", f"{tally.checked} checked, {tally.withheld} withheld, {tally.missing} missing")
 
 
-def _honest_rows(result: TryResult | ScreeningResult) -> list[str]:
-    """The rows on what this version cannot check."""
+def _log_rows(result: TryResult | ScreeningResult) -> list[str]:
+    """Whether it is logged and witnessed; what cannot be checked is said, not passed over."""
     by_name = {check.name: check for check in result.checks}
-    return [
-        _row("logged", f"no   {by_name['logged'].detail}"),
-        _row("witnessed", f"no   {by_name['witnessed'].detail}"),
-        _row("notices", by_name["notices"].detail),
-    ]
+    both = [by_name[name] for name in ("logged", "witnessed")]
+    rows = [row(check.name, f"{_SAID[check.status]:<4} {check.detail}") for check in both]
+    return [*rows, row("notices", by_name["notices"].detail)]
 
 
-def _problem_rows(result: TryResult | ScreeningResult) -> list[str]:
+def problem_rows(findings: Sequence[Finding]) -> list[str]:
+    """What is wrong, then what is only noted; of each the first few."""
     rows = []
-    bad = [f for f in result.findings if REASONS[f.code].exit_code]
+    bad = [f for f in findings if REASONS[f.code].exit_code]
     for finding in bad[:_SHOWN]:
         place = f"{finding.where}: " if finding.where else ""
-        rows.append(_row("reason", f"{finding.code}: {place}{finding.detail}"))
+        rows.append(row("reason", f"{finding.code}: {place}{finding.detail}"))
     if len(bad) > _SHOWN:
-        rows.append(_row("reason", f"and {len(bad) - _SHOWN} more (all with --json)"))
-    rows += [_row("note", f.detail) for f in result.findings if not REASONS[f.code].exit_code][:_SHOWN]
+        rows.append(row("reason", f"and {len(bad) - _SHOWN} more (all with --json)"))
+    rows += [row("note", f.detail) for f in findings if not REASONS[f.code].exit_code][:_SHOWN]
     return rows
 
 
@@ -137,21 +142,31 @@ def _outcome_row(body: dict[str, Any]) -> str:
         listing = usage["priceList"]
         cost = f"cost {usd(usage['costNusd'])} USD"
         cost += f", price list {listing['id']} {listing['date']}" if listing else ", no priced call"
-    return _row("outcome", f"{result['outcome']} ({result['reason']}); {cost}")
+    return row("outcome", f"{result['outcome']} ({result['reason']}); {cost}")
+
+
+def _positions(keyid: str, trust: TrustRoot | None) -> str:
+    """Where in its log a key may sign."""
+    key = None if trust is None else trust.keys.get(keyid)
+    if key is None or key.log is None:
+        return ""
+    until = min((end for end in (key.until_index, key.revoked_from) if end is not None), default="")
+    return f" (log positions {key.from_index}..{until})"
 
 
 def try_text(result: TryResult, trust: TrustRoot | None = None) -> str:
     """One certificate for a person."""
-    rows = [_row("authentic", _verdict(result.authentic))]
+    rows = [row("authentic", _verdict(result.authentic))]
     if result.keyid:
-        rows[0] = _row("authentic", f"{_verdict(result.authentic):<4} key {result.keyid}, try-certificate/v1")
-    rows += _root_rows(trust) + _honest_rows(result)
+        told = f"key {result.keyid}{_positions(result.keyid, trust)}, try-certificate/v1"
+        rows[0] = row("authentic", f"{_verdict(result.authentic):<4} {told}")
+    rows += root_rows(trust) + _log_rows(result)
     rows += [_evidence_row(result.evidence)]
     body = result.predicate
     if body is not None:
         slot, pack = body["try"], body["pack"]
         rows.append(
-            _row(
+            row(
                 "try",
                 f"{pack['id']}@{pack['version']} {body['task']['id']} try {slot['index']}/{slot['of']} "
                 f"attempt {slot['attempt']}, judge {body['judge']}, sandbox {body['sandbox']['level']}, "
@@ -159,38 +174,38 @@ def try_text(result: TryResult, trust: TrustRoot | None = None) -> str:
             )
         )
         rows.append(_outcome_row(body))
-    rows += _problem_rows(result)
-    rows.append(_row("COMPLETE", _verdict(result.complete)))
+    rows += problem_rows(result.findings)
+    rows.append(row("COMPLETE", _verdict(result.complete)))
     counts = "yes, as a pass" if result.counts is Verdict.YES else _verdict(result.counts)
-    rows += [_row("COUNTS", counts), _row("limits", LIMITS)]
+    rows += [row("COUNTS", counts), row("limits", LIMITS)]
     return "\n".join(rows)
 
 
 def screening_text(result: ScreeningResult, trust: TrustRoot | None = None) -> str:
     """One screening for a person."""
     keys = ", ".join(result.keyids)
-    rows = [_row("authentic", f"{_verdict(result.authentic):<4} {'keys ' + keys if keys else ''}".rstrip())]
-    rows += _root_rows(trust) + _honest_rows(result) + [_evidence_row(result.evidence)]
+    rows = [row("authentic", f"{_verdict(result.authentic):<4} {'keys ' + keys if keys else ''}".rstrip())]
+    rows += root_rows(trust) + _log_rows(result) + [_evidence_row(result.evidence)]
     if result.opening is not None:
         opening, sums = result.opening, result.accounting
         rows += [
-            _row("screening", f"{opening['screening']['id']}, opened {opening['time']['openedAt']}"),
-            _row(
+            row("screening", f"{opening['screening']['id']}, opened {opening['time']['openedAt']}"),
+            row(
                 "subject",
                 f"{opening['agent']['id']}@{opening['agent']['version']} on "
                 f"{opening['pack']['id']}@{opening['pack']['version']}, judge {opening['judge']}",
             ),
-            _row("parties", _parties(opening["screening"])),
-            _row(
+            row("parties", _parties(opening["screening"])),
+            row(
                 "tries",
                 f"{sums.planned} planned: {sums.passed} passed, {sums.failed} failed, "
                 f"{sums.not_evaluable} not evaluable, {sums.uncountable} uncountable, "
                 f"{sums.invalid} invalid, {sums.unaccounted} unaccounted; {sums.reruns} re-runs",
             ),
         ]
-    rows += _problem_rows(result)
-    rows.append(_row("COMPLETE", _verdict(result.complete)))
-    rows += [_row("COUNTS", _verdict(result.counts)), _row("limits", LIMITS)]
+    rows += problem_rows(result.findings)
+    rows.append(row("COMPLETE", _verdict(result.complete)))
+    rows += [row("COUNTS", _verdict(result.counts)), row("limits", LIMITS)]
     return "\n".join(rows)
 
 
@@ -201,7 +216,8 @@ def _parties(screening: dict[str, Any]) -> str:
     )
 
 
-def _root_rows(trust: TrustRoot | None) -> list[str]:
+def root_rows(trust: TrustRoot | None) -> list[str]:
+    """Which trust root it was verified with."""
     if trust is None:
         return []
-    return [_row("trust root", f"version {trust.version}, sha256 {trust.sha256}")]
+    return [row("trust root", f"version {trust.version}, sha256 {trust.sha256}")]

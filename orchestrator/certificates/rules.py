@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from orchestrator import canonical
-from orchestrator.certificates.errors import Finding
 from orchestrator.certificates.schema import OPENING, SUMMARY, TRY
+from orchestrator.verification.errors import Finding
 from scoring.vocabulary import OUTCOME_OF, Outcome, Reason
 
 FAULT_CLASS: Final[dict[str, str | None]] = {

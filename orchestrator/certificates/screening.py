@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.certificates import bundle, schema
-from orchestrator.certificates.errors import Finding, VerificationError
+from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import (
     Accounting,
@@ -32,6 +32,7 @@ from orchestrator.certificates.verify import (
     with_findings,
 )
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.verification.errors import Finding, VerificationError
 
 Slot = tuple[str, int]
 # A failed try is a full answer; that a slot ended without one is said once per slot (`uncountable`).
@@ -68,6 +69,19 @@ def bind(predicate: dict[str, Any], opening: Opened, plan: dict[str, dict[str, A
     return found + _bind_task(predicate, plan)
 
 
+def _bound(
+    result: TryResult, opening: Opened, opened_at: int | None, plan: dict[str, dict[str, Any]]
+) -> TryResult:
+    """The result with what shows that it is not one of this opening, which is logged at `opened_at`."""
+    if result.predicate is None:
+        return result
+    found = bind(result.predicate, opening, plan)
+    if opened_at is not None and result.index is not None and result.index < opened_at:
+        # The log shows what dates only claim: that the plan was there before the first end.
+        found.append(Finding("time-order", "logged before its opening"))
+    return with_findings(result, found)
+
+
 def _bind_task(predicate: dict[str, Any], plan: dict[str, dict[str, Any]]) -> list[Finding]:
     task, slot = predicate["task"], predicate["try"]
     entry = plan.get(task["id"])
@@ -101,7 +115,7 @@ def _attempt_findings(tries: Sequence[TryResult]) -> dict[int, list[Finding]]:
         allowed = {
             earlier.digest
             for earlier in before
-            if earlier.sound and earlier.predicate and earlier.predicate["result"]["faultClass"] == "platform"
+            if not earlier.refuted and (earlier.predicate or {})["result"]["faultClass"] == "platform"
         }
         for position in positions:
             predicate = tries[position].predicate or {}
@@ -219,17 +233,18 @@ def check_screening(
     *,
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
+    logs: LogChecks | None = None,
 ) -> ScreeningResult:
     """Verify the files of one screening; raises `VerificationError` when the opening does not hold."""
-    opening = open_statement(files.opening, schema.OPENING, trust)
+    logs = logs or LogChecks(trust)
+    opening, opened_at = open_statement(files.opening, schema.OPENING, logs, files.proof_of("opening"))
     found = [replace(finding, where="opening") for finding in opening.findings]
     plan = {entry["taskId"]: entry for entry in opening.predicate["plan"]}
     tries = []
     for number, raw in files.tries:
-        result = check_try(raw, trust, store=store, policy=policy, number=number)
-        if result.predicate is not None:
-            result = with_findings(result, bind(result.predicate, opening, plan))
-        tries.append(result)
+        proof = files.proof_of(number)
+        result = check_try(raw, logs, store=store, policy=policy, number=number, proof=proof)
+        tries.append(_bound(result, opening, opened_at, plan))
     for position, more in _attempt_findings(tries).items():
         tries[position] = with_findings(tries[position], more)
     accounting, more = _account(plan, tries)
@@ -240,7 +255,7 @@ def check_screening(
         found.append(Finding("summary-missing", "the screening was not closed by a summary"))
     else:
         try:
-            summary = open_statement(files.summary, schema.SUMMARY, trust)
+            summary, _ = open_statement(files.summary, schema.SUMMARY, logs, files.proof_of("summary"))
         except VerificationError as error:
             found += [replace(finding, where="summary") for finding in error.findings]
         else:
@@ -253,6 +268,7 @@ def check_screening(
         for finding in result.findings:
             if finding.code not in _ANSWERS:
                 found.append(replace(finding, where=_where(result)))
+    found += [replace(finding, where="log") for finding in logs.conclude()]
     return ScreeningResult(
         tuple(found),
         opening.predicate,
@@ -262,6 +278,7 @@ def check_screening(
         accounting,
         tally,
         tuple(dict.fromkeys(keyids)),
+        logs.standing(),
     )
 
 
@@ -271,11 +288,16 @@ def verify_screening_bundle(
     *,
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
+    logs: LogChecks | None = None,
 ) -> ScreeningResult:
-    """Verify a screening bundle, given as bytes or as a path. Never raises for bad input."""
+    """Verify a screening bundle, given as bytes or as a path. Never raises for bad input.
+
+    `logs` is given by who remembers checkpoints; its trust root must be `trust`.
+    """
     try:
         raw = read_source(source, bundle.SCREENING_LIMIT_BYTES)
-        return check_screening(bundle.decode_screening(raw), trust, store=store, policy=policy)
+        files = bundle.decode_screening(raw)
+        return check_screening(files, trust, store=store, policy=policy, logs=logs)
     except VerificationError as error:
         return ScreeningResult(error.findings)
     except Exception as error:  # noqa: BLE001 - whatever breaks here must not read as success

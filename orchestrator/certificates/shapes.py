@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from orchestrator.canonical import MAX_INTEGER
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification.errors import VerificationError
 
 ID: Final = r"[a-z0-9][a-z0-9._:@/+_-]{0,127}"
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._:@/+_-]{0,127}"

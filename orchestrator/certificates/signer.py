@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from orchestrator import canonical
 from orchestrator.certificates import dsse, metered, rules, schema
 from orchestrator.certificates.bound import why_not_bound
-from orchestrator.certificates.errors import SigningRefusedError, VerificationError
+from orchestrator.certificates.errors import SigningRefusedError
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.statements import Statement, TryPredicate
 from orchestrator.certificates.trust import TrustRoot
@@ -32,6 +32,7 @@ from orchestrator.evidence.store import EvidenceStore
 from orchestrator.evidence.transcript import TranscriptError, read
 from orchestrator.faults import decide
 from orchestrator.observations import Observations
+from orchestrator.verification.errors import VerificationError
 
 OBSERVATIONS_LIMIT_BYTES: Final = 64 * 1024
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from orchestrator.certificates.errors import (
+from orchestrator.certificates.logged import Standing
+from orchestrator.log.proof import NOT_WITNESSED
+from orchestrator.verification.errors import (
     CHECKS,
     EXIT_NOT_COUNTING,
     EXIT_OK,
@@ -40,12 +42,28 @@ _STATUS: Final = {EXIT_OK: "ok", EXIT_NOT_COUNTING: "not-counting", EXIT_UNDECID
 # What this version has no way to check is said, not passed over (certificates.md 1.2, case 42).
 _NOT_DONE: Final = {
     "logged": ("not-logged", "not logged: this certificate carries no log proof"),
-    "witnessed": ("not-witnessed", "not witnessed: no checkpoint was cosigned"),
+    "witnessed": ("not-witnessed", f"not witnessed: {NOT_WITNESSED.detail}"),
     "notices": ("notices-unknown", "unknown: corrections are published in the log"),
 }
 
 
-def checks(findings: Iterable[Finding], skipped: Iterable[str] = ()) -> tuple[Check, ...]:
+def _done(name: str, log: Standing | None) -> str | None:
+    """What to say of a log check without findings that was made; None for one that was not."""
+    if log is None:
+        return None
+    if name == "logged":
+        place = f"{log.entries} entries" if log.index is None else f"index {log.index}"
+        known = "" if log.remembered is None else f"; consistent with remembered size {log.remembered}"
+        return f"{place} of {log.size}, {log.origin}{known}"
+    if name == "witnessed" and log.required:
+        at = "" if log.quorum_at is None else f", quorum full at {log.quorum_at}"
+        return f"{log.cosigned} of {log.known} witnesses{at}"
+    return None
+
+
+def checks(
+    findings: Iterable[Finding], skipped: Iterable[str] = (), log: Standing | None = None
+) -> tuple[Check, ...]:
     """Every check in order with its codes; `skipped` names checks that were not asked for."""
     by_name: dict[str, list[Finding]] = {}
     for finding in findings:
@@ -58,6 +76,8 @@ def checks(findings: Iterable[Finding], skipped: Iterable[str] = ()) -> tuple[Ch
             codes = tuple(dict.fromkeys(finding.code for finding in found))
             detail = "; ".join(finding.detail for finding in found[:5])
             out.append(Check(name, _STATUS.get(code, "failed"), codes, detail))
+        elif (said := _done(name, log)) is not None:
+            out.append(Check(name, "ok", (), said))
         elif name in _NOT_DONE:
             code_name, detail = _NOT_DONE[name]
             out.append(Check(name, "not-done", (code_name,), detail))
@@ -68,8 +88,10 @@ def checks(findings: Iterable[Finding], skipped: Iterable[str] = ()) -> tuple[Ch
     return tuple(out)
 
 
-def part_verdict(findings: Iterable[Finding], part: Part) -> Verdict:
+def part_verdict(findings: Sequence[Finding], part: Part) -> Verdict:
     """The verdict of one part: no over undecided over yes."""
+    if not findings:  # nearly every certificate, asked several times
+        return Verdict.YES
     codes = {finding.rule.exit_code for finding in findings if finding.rule.part is part} - {EXIT_OK}
     if not codes:
         return Verdict.YES
@@ -138,7 +160,8 @@ class _Result:
 class TryResult(_Result):
     """One certificate. `predicate` is the signed content, None unless signature and form are good.
 
-    `digest` names the certificate (SHA-256 of its PAE bytes); None when there was no envelope.
+    `digest` names the certificate (SHA-256 of its PAE bytes); None when there was no envelope. `index` is
+    its place in the log, `log` what the log says of it on its own.
     """
 
     digest: str | None = None
@@ -146,15 +169,18 @@ class TryResult(_Result):
     predicate: dict[str, Any] | None = None
     evidence: EvidenceTally = field(default_factory=EvidenceTally)
     number: int = 0
+    index: int | None = None
+    log: Standing | None = None
+
+    @property
+    def refuted(self) -> bool:
+        """Something shows it wrong; what is undecided or merely absent does not."""
+        return self.authentic is Verdict.NO or part_verdict(self.findings, Part.COMPLETE) is Verdict.NO
 
     @property
     def sound(self) -> bool:
         """Authentic, and nothing shows it wrong; evidence that is merely absent does not."""
-        return (
-            self.predicate is not None
-            and self.authentic is Verdict.YES
-            and part_verdict(self.findings, Part.COMPLETE) is not Verdict.NO
-        )
+        return self.predicate is not None and self.authentic is Verdict.YES and not self.refuted
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -162,7 +188,7 @@ class TryResult(_Result):
         skipped = {"plan", "summary", "attempts"}
         if self.evidence.checked is None:
             skipped.add("evidence")
-        return checks(self.findings, skipped)
+        return checks(self.findings, skipped, self.log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +216,12 @@ class ScreeningResult(_Result):
     accounting: Accounting = field(default_factory=Accounting)
     evidence: EvidenceTally = field(default_factory=EvidenceTally)
     keyids: tuple[str, ...] = ()
+    log: Standing | None = None
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """The checks of the screening, those of its certificates included."""
-        return checks(self.findings, {"evidence"} if self.evidence.checked is None else ())
+        return checks(self.findings, {"evidence"} if self.evidence.checked is None else (), self.log)
 
 
 def internal(error: Exception) -> Finding:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.certificates import bundle, dsse, ed25519, rules, schema
-from orchestrator.certificates.errors import Finding, VerificationError
+from orchestrator.certificates import bundle, dsse, rules, schema
+from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import EvidenceTally, TryResult, internal
 from orchestrator.evidence.errors import EvidenceError, EvidenceMissingError
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.verification import ed25519
+from orchestrator.verification.errors import Finding, VerificationError
 
 MANIFEST_LIMIT_BYTES: Final = 256 * 1024
 # Hidden tests stay hidden for every task; other evidence only where the task says so.
@@ -44,10 +46,15 @@ DEFAULT_POLICY: Final = Policy()
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A statement whose signature and form are good; `findings` may still say that it is not acceptable."""
+    """A statement whose signature and form are good; `findings` may still say that it is not acceptable.
 
+    `digest` is the hex SHA-256 of what the trusted key `keyid` signed.
+    """
+
+    kind: str
     digest: str
     keyid: str
+    signature: bytes
     statement: dict[str, Any]
     findings: tuple[Finding, ...]
 
@@ -58,38 +65,50 @@ class Opened:
         return content
 
 
-def _signer(envelope: dsse.Envelope, signed: bytes, trust: TrustRoot) -> tuple[str, list[Finding]]:
-    """The trusted key id that signed; every signature of a trusted key must be good."""
-    keyid, notes = "", []
+def signer_of(
+    envelope: dsse.Envelope, signed: bytes, trust: TrustRoot
+) -> tuple[str, bytes, list[Finding]]:
+    """The first trusted key id that signed, and its signature; all of trusted keys must be good."""
+    keyid, own, notes = "", b"", []
     for name, signature in envelope.signatures:
         key = trust.keys.get(name)
         if key is None:
             notes.append(Finding("foreign-signature", f"the signature of the unknown key {name} was ignored"))
         elif not ed25519.verifies(key.public, signature, signed):
             raise VerificationError("signature", f"the signature of key {name} does not verify")
-        else:
-            keyid = keyid or name
+        elif not keyid:
+            keyid, own = name, signature
     if not keyid:
         raise VerificationError("no-trusted-key", "no signature is by a key of the trust root")
-    return keyid, notes
+    return keyid, own, notes
 
 
 def _key_findings(trust: TrustRoot, keyid: str, kind: str, issued_at: str) -> list[Finding]:
     key, found = trust.keys[keyid], []
     if kind not in key.usages:
         found.append(Finding("key-usage", f"key {keyid} may not sign {kind}"))
-    if key.revoked:
-        # Only a log position could show that a statement is older than the revocation.
+    if key.revoked_from is not None and key.log is None:
+        # Only a position in a log could show that a statement is older than the revocation.
         found.append(Finding("key-revoked", f"key {keyid} is revoked and the statement is not logged"))
     if not key.not_before <= issued_at < key.not_after:
         found.append(Finding("key-window", f"issued {issued_at}, outside the validity of key {keyid}"))
-    elif issued_at >= trust.expires_at:
-        found.append(Finding("trust-root-expired", f"issued {issued_at}, after the trust root expired"))
     return found
 
 
-def open_statement(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
-    """Check envelope, signature, form and content of one statement.
+def open_statement(
+    raw: bytes, kind: str, logs: LogChecks, proof: bytes | None
+) -> tuple[Opened, int | None]:
+    """Check envelope, signature, form, content and place in the log of one statement; see `read_signed`.
+
+    The index in the log is None where there is no log, or no place in it.
+    """
+    opened = read_signed(raw, kind, logs.trust)
+    index, more = logs.check(opened, proof)
+    return (replace(opened, findings=(*opened.findings, *more)) if more else opened), index
+
+
+def read_signed(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
+    """Check envelope, signature, form and content of one statement, wherever it is logged.
 
     Raises `VerificationError` when there is no content to speak of; contradictions inside good content
     are findings.
@@ -98,7 +117,7 @@ def open_statement(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
     if len(envelope.payload) > schema.PAYLOAD_LIMIT_BYTES[kind]:
         raise VerificationError("too-large", f"a payload of {len(envelope.payload)} bytes")
     signed = envelope.signed_bytes()
-    keyid, notes = _signer(envelope, signed, trust)
+    keyid, signature, notes = signer_of(envelope, signed, trust)
     statement, unknown = schema.read_statement(envelope.payload, kind)
     if unknown:
         notes.append(Finding("unknown-fields", "ignored: " + ", ".join(unknown[:20])))
@@ -107,7 +126,8 @@ def open_statement(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
     found += _key_findings(trust, keyid, kind, predicate["time"]["issuedAt"])
     if predicate["issuer"] != trust.issuer:
         found.append(Finding("key-usage", f"issuer {predicate['issuer']} is not that of the trust root"))
-    return Opened(dsse.statement_digest(signed), keyid, statement, (*found, *notes))
+    digest = dsse.statement_digest(signed)
+    return Opened(kind, digest, keyid, signature, statement, (*found, *notes))
 
 
 def check_manifest(raw: bytes, opened: Opened) -> tuple[list[dict[str, Any]], list[Finding]]:
@@ -177,30 +197,27 @@ def count_findings(predicate: dict[str, Any], policy: Policy) -> list[Finding]:
 
 def check_try(
     raw: bytes,
-    trust: TrustRoot,
+    logs: LogChecks,
     *,
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
     number: int = 0,
+    proof: bytes | None = None,
 ) -> TryResult:
-    """Everything that one try bundle can be asked on its own."""
+    """Everything that one try bundle can be asked on its own; `proof` serves one that carries none."""
     try:
         parts = bundle.decode_try(raw)
-        opened = open_statement(parts.envelope, schema.TRY, trust)
+        opened, index = open_statement(parts.envelope, schema.TRY, logs, parts.proof or proof)
     except VerificationError as error:
         return TryResult(error.findings, number=number)
     files, found = check_manifest(parts.manifest, opened)
     tally, more = check_evidence(files, store)
     found += more
-    if parts.has_proof:
-        found.append(
-            Finding("proof-unsupported", "the bundle has a log proof that this version cannot check")
-        )
     if parts.has_notices:
         found.append(Finding("notices-unsupported", "the bundle has notices that this version cannot check"))
     predicate = opened.predicate
     findings = (*opened.findings, *found, *count_findings(predicate, policy))
-    return TryResult(findings, opened.digest, opened.keyid, predicate, tally, number)
+    return TryResult(findings, opened.digest, opened.keyid, predicate, tally, number, index)
 
 
 def verify_try_bundle(
@@ -209,11 +226,17 @@ def verify_try_bundle(
     *,
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
+    logs: LogChecks | None = None,
 ) -> TryResult:
-    """Verify a `*.trybundle.json`, given as bytes or as a path. Never raises for bad input."""
+    """Verify a `*.trybundle.json`, given as bytes or as a path. Never raises for bad input.
+
+    `logs` is given by who remembers checkpoints; its trust root must be `trust`.
+    """
     try:
         raw = read_source(source, bundle.TRY_LIMIT_BYTES)
-        return check_try(raw, trust, store=store, policy=policy)
+        logs = logs or LogChecks(trust)
+        result = with_findings(check_try(raw, logs, store=store, policy=policy), logs.conclude())
+        return replace(result, log=logs.standing())
     except VerificationError as error:
         return TryResult(error.findings)
     except Exception as error:  # noqa: BLE001 - whatever breaks here must not read as success

@@ -62,6 +62,7 @@ def examine(home: Home) -> list[Finding]:
             findings += _guarded("evidence store", lambda: [doctor_home.evidence(home)])
             findings += _guarded("keys", lambda: doctor_home.keys(home))
             findings += _guarded("providers", lambda: [doctor_models.providers(home)])
+            findings += _guarded("log", lambda: doctor_home.logs(home))
             findings += _guarded("ledger", lambda: _with_ledger(home, client))
     finally:
         if client is not None:

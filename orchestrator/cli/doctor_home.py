@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.certificates import schema, trust
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.certificates.founding import CERTIFICATE_KEY_FILE, LOG_KEY_FILE, ROOT_KEY_FILE
 from orchestrator.certificates.keys import SigningKey
-from orchestrator.certificates.trust import CERTIFICATE_KEY_FILE, ROOT_KEY_FILE, TrustRoot
+from orchestrator.certificates.trust import TrustedLog, TrustRoot
 from orchestrator.cli.doctor_host import nearest_folder
 from orchestrator.cli.failures import expected
 from orchestrator.cli.findings import Finding, Health, broken, missing, ok, warn
@@ -24,8 +24,11 @@ from orchestrator.ledger import invariants
 from orchestrator.ledger.db import Ledger, create_engine, sqlite_file
 from orchestrator.ledger.migrate import HEAD, current
 from orchestrator.ledger.rules import check_rules
+from orchestrator.log.proof import LogVerifier
+from orchestrator.log.reader import LogReader
 from orchestrator.screenings.attempts import liveness_of
 from orchestrator.screenings.installation import PASSPHRASE_VARIABLE, Installation
+from orchestrator.verification.errors import VerificationError
 
 EXPIRY_WARNING: Final = timedelta(days=60)
 _LEASES: Final = 11
@@ -123,12 +126,14 @@ def evidence(home: Home) -> Finding:
 
 
 def keys(home: Home) -> list[Finding]:
-    """Both key files, their modes, and the trust root they belong to."""
-    names = (ROOT_KEY_FILE, CERTIFICATE_KEY_FILE)
+    """The key files, their modes, and the trust root they belong to; a log key where it lists a log."""
+    names = [ROOT_KEY_FILE, CERTIFICATE_KEY_FILE]
     there = [name for name in names if (home.keys / name).exists()]
     if not there and not home.trust_root.exists():
         return [ok("keys", f"none yet; {_FIRST}"), ok("trust root", f"none yet; {_FIRST}")]
     findings, root = [], _trust_root(home)
+    if isinstance(root, TrustRoot) and root.logs:
+        names.append(LOG_KEY_FILE)
     findings.append(root if isinstance(root, Finding) else _expiry(root))
     mode = stat.S_IMODE(home.keys.stat().st_mode) if home.keys.is_dir() else None
     if mode is not None and mode & 0o077:
@@ -168,12 +173,36 @@ def _key(path: Path, root: TrustRoot | None) -> Finding:
     except AssizeError as error:
         return broken(check, error.message, error.hint or f"restore {path} from a backup")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    log_keys = None if root is None else {log.key.key.raw for log in root.logs.values()}
+    if path.name == LOG_KEY_FILE and log_keys is not None and key.public not in log_keys:
+        return broken(check, "signs for no log of the trust root", "restore the matching pair")
     certifies = path.name == CERTIFICATE_KEY_FILE
     if certifies and root is not None and not root.usable(key.keyid, schema.TRY, now):
         return broken(
             check, f"key {key.keyid} may not sign under this trust root", "restore the matching pair"
         )
     return ok(check, f"{key.keyid}, readable by its owner only")
+
+
+def logs(home: Home) -> list[Finding]:
+    """Every log of the trust root that is kept here: signed by its key, with the files of its last tree."""
+    root = _trust_root(home) if home.trust_root.exists() else None
+    return [_log(home, one) for one in root.logs.values()] if isinstance(root, TrustRoot) else []
+
+
+def _log(home: Home, log: TrustedLog) -> Finding:
+    origin = log.key.origin
+    check, folder = f"log {origin}", home.log / origin
+    if not folder.exists() and not (home.log_state / origin).exists():
+        return ok(check, f"empty; {_FIRST}")
+    try:
+        reader = LogReader(folder, LogVerifier(log.key))
+        if reader.tiles.root() != reader.checkpoint.root:
+            raise VerificationError("log-root", "the tiles do not give the signed root")
+    except VerificationError as error:
+        mend = f"restore {folder} from the published copy; a log is never begun again"
+        return broken(check, error.message, mend)
+    return ok(check, f"{reader.checkpoint.size} entries in {folder}")
 
 
 def leftovers(home: Home, opened: Ledger | None, client: Any | None) -> Finding:

@@ -1,19 +1,28 @@
-"""`assize verify`: check certificates offline, trusting nothing but the given trust root."""
+"""`assize verify`: check certificates and logs offline, trusting nothing but the given trust root."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from orchestrator.certificates import report, trust
 from orchestrator.certificates.bundle import is_screening
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.screening import verify_screening_bundle
+from orchestrator.certificates.trust import TrustRoot
+from orchestrator.certificates.verdict import Verdict
 from orchestrator.certificates.verify import verify_try_bundle
 from orchestrator.cli.output import emit, home_of, json_option, safe
 from orchestrator.errors import UsageError
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.home import Home
+from orchestrator.log.checkpoint import Checkpoint
+from orchestrator.log.memory import CheckpointMemory
+from orchestrator.log.tiles import Tiles
+from orchestrator.verification.errors import VerificationError
 
 _HEAD = 4
 
@@ -23,72 +32,155 @@ _HEAD = 4
     short_help="Verify certificates offline.",
     epilog="Next: assize score SCREENING, assize try TRY.",
 )
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--trust-root",
-    "trust_root",
+    "trust_roots",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Published trust root. [default: that of the home]",
+    multiple=True,
+    help="Published trust root; again for each version that follows it. [default: that of the home]",
 )
-@click.option("--pin", metavar="SHA256", help="Expected hash of the trust root file.")
+@click.option("--pin", metavar="SHA256", help="Expected hash of the (first) trust root file.")
 @click.option(
     "--evidence",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Evidence store to hash again. [default: that of the home]",
 )
-@click.option("--no-evidence", is_flag=True, help="Check signatures and accounting only.")
+@click.option("--no-evidence", is_flag=True, help="Check signatures, log and accounting only.")
+@click.option(
+    "--remember",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep checkpoints here, and refuse a log that does not go on from them.",
+)
+@click.option(
+    "--log",
+    "log_folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Published logs that prove this. [default: that of the home]",
+)
+@click.option(
+    "--audit",
+    "audited",
+    type=click.Path(path_type=Path),
+    metavar="LOGDIR",
+    help="Read a whole published log instead of a bundle.",
+)
 @json_option
 @click.pass_context
 def command(
     context: click.Context,
-    bundle: Path,
-    trust_root: Path | None,
+    bundle: Path | None,
+    trust_roots: tuple[Path, ...],
     pin: str | None,
     evidence: Path | None,
     no_evidence: bool,
+    remember: Path | None,
+    log_folder: Path | None,
+    audited: Path | None,
     as_json: bool,
 ) -> None:
-    """Verify BUNDLE, a screening.zip or one *.trybundle.json.
+    """Verify BUNDLE, a screening.zip or one *.trybundle.json, or the log in LOGDIR.
 
     Exit codes: 0 authentic, complete as asked, counts; 1 invalid; 2 unreadable; 3 authentic but does not
     count; 4 undecided.
 
     \b
     Examples:
-      assize verify screening.zip
-      assize verify fix-login.try1.attempt1.trybundle.json --trust-root trust-root.json --no-evidence
+      assize verify screening.zip --trust-root trust-root.json --no-evidence
+      assize verify --audit log/assize.example/log/2026 --remember checkpoints
     """
+    if (bundle is None) == (audited is None):
+        raise UsageError("name one bundle, or one log with --audit")
     home = home_of(context)
-    root_path = trust_root or home.trust_root
-    if not root_path.is_file():
-        raise UsageError(
-            f"there is no trust root at {root_path}", hint="name the published one with --trust-root"
-        )
+    root = _trust_root(trust_roots or (home.trust_root,), pin)
+    memory = None if remember is None else CheckpointMemory(remember)
+    if audited is not None:
+        code, data, text = _audit(audited, root, memory)
+    else:
+        logs = LogChecks(root, memory, _Published(log_folder or home.log).consistency)
+        code, data, text = _verify(bundle or Path(), root, _store(home, evidence, no_evidence), logs)
+    if as_json:
+        emit(data.pop("schema"), data)
+    else:
+        click.echo(safe(text))
+    context.exit(code)
+
+
+class _Published:
+    """Published logs, each in the folder of its origin below `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def consistency(self, smaller: Checkpoint, larger: Checkpoint) -> Sequence[bytes] | None:
+        """The proof between two sizes as the files give it, None where they do not."""
+        try:
+            return Tiles(self._root / larger.origin, larger.size).consistency_proof(smaller.size)
+        except (VerificationError, ValueError):
+            return None
+
+
+def _trust_root(paths: Sequence[Path], pin: str | None) -> TrustRoot:
+    first, *later = paths
+    for path in paths:
+        if not path.is_file():
+            raise UsageError(
+                f"there is no trust root at {path}", hint="name the published one with --trust-root"
+            )
     try:
-        with bundle.open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError as error:
-        raise UsageError(f"{bundle} cannot be read: {error.strerror}") from None
+        return trust.load(first, *later, pin=pin)
+    except VerificationError as error:
+        raise UsageError(f"the trust root {paths[-1]} is refused: {error.message}") from None
+
+
+def _store(home: Home, evidence: Path | None, no_evidence: bool) -> EvidenceStore | None:
     folder = evidence or home.evidence
     if evidence is not None and not evidence.is_dir():
         raise UsageError(f"there is no evidence store at {evidence}")
-    store = EvidenceStore(folder) if folder.is_dir() and not no_evidence else None
+    return EvidenceStore(folder) if folder.is_dir() and not no_evidence else None
+
+
+def _audit(
+    folder: Path, root: TrustRoot, memory: CheckpointMemory | None
+) -> tuple[int, dict[str, Any], str]:
+    # Not needed for a bundle, which should be answered at once.
+    from orchestrator.certificates.audit import audit_log
+    from orchestrator.certificates.audit_report import audit_data, audit_text
+
+    if not folder.is_dir():
+        raise UsageError(f"there is no log at {folder}", hint="name the folder that holds `checkpoint`")
+    found = audit_log(folder, root, memory)
+    return found.exit_code, audit_data(found, root), audit_text(found, root)
+
+
+def _verify(
+    path: Path, root: TrustRoot, store: EvidenceStore | None, logs: LogChecks
+) -> tuple[int, dict[str, Any], str]:
+    """Exit code, data and text; the checkpoint is remembered when the bundle is authentic."""
     try:
-        root = trust.load(root_path, pin=pin)
-    except VerificationError as error:
-        raise UsageError(f"the trust root {root_path} is refused: {error.message}") from None
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     if is_screening(head):
-        screening = verify_screening_bundle(bundle, root, store=store)
-        data, text, code = report.screening_data, report.screening_text, screening.exit_code
-        shown = (data(screening, root), text(screening, root))
+        screening = verify_screening_bundle(path, root, store=store, logs=logs)
+        data, text, code = (
+            report.screening_data(screening, root),
+            report.screening_text(screening, root),
+            screening.exit_code,
+        )
+        authentic = screening.authentic
     else:
-        one = verify_try_bundle(bundle, root, store=store)
-        code = one.exit_code
-        shown = (report.try_data(one, root), report.try_text(one, root))
-    if as_json:
-        emit(shown[0].pop("schema"), shown[0])
-    else:
-        click.echo(safe(shown[1]))
-    context.exit(code)
+        one = verify_try_bundle(path, root, store=store, logs=logs)
+        data, text, code = report.try_data(one, root), report.try_text(one, root), one.exit_code
+        authentic = one.authentic
+    if authentic is Verdict.YES:
+        try:
+            logs.remember()
+        except OSError as error:
+            raise UsageError(f"the checkpoint cannot be remembered: {error}") from None
+    return code, data, text

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orchestrator.certificates.errors import Finding, VerificationError
 from orchestrator.log import entry, memory, note, tiles, tree
 from orchestrator.log.checkpoint import Checkpoint
 from orchestrator.log.proof import LogVerifier, witness_notes
 from orchestrator.log.tiles import WIDTH, Edge, Tiles
 from orchestrator.log.witness import Witnessing
+from orchestrator.verification.errors import Finding, VerificationError
 
 CHECKPOINT_FILE: Final = "checkpoint"
 

@@ -9,11 +9,11 @@ from typing import Final, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from orchestrator.certificates import ed25519, wire
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import note
 from orchestrator.log.note import Kind, Note, Signature, VerifierKey
 from orchestrator.log.tree import EMPTY_ROOT
+from orchestrator.verification import ed25519, wire
+from orchestrator.verification.errors import VerificationError
 
 MAX_SIZE: Final = 2**63 - 1
 _BODY: Final = re.compile(rb"([^\n]+)\n(0|[1-9][0-9]{0,18})\n([A-Za-z0-9+/]{43}=)\n")

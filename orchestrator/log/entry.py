@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from orchestrator.certificates import wire
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log.checkpoint import Checkpoint
+from orchestrator.verification import wire
+from orchestrator.verification.errors import VerificationError
 
 HEADER: Final = b"assize.example/log-entry/v1\n"
 LIMIT_BYTES: Final = 1024
@@ -74,7 +74,11 @@ def statement_entry(signed_bytes: bytes, keyid: str, signature: bytes, where: Po
     To be called with what a verifier has just checked, never with what a bundle claims to be logged.
     Raises `VerificationError` (`entry-form`) when a part has another shape.
     """
-    digest = hashlib.sha256(signed_bytes).hexdigest()
+    return digest_entry(hashlib.sha256(signed_bytes).hexdigest(), keyid, signature, where)
+
+
+def digest_entry(digest: str, keyid: str, signature: bytes, where: Position) -> bytes:
+    """The same from the hex SHA-256 of the PAE bytes, for who has just hashed them."""
     middle = f"{keyid} {wire.base64_encode(signature).decode()}"
     return _checked(digest, middle, where)
 

@@ -10,9 +10,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import checkpoint, tiles, tree
 from orchestrator.log.checkpoint import Checkpoint
+from orchestrator.verification.errors import VerificationError
 
 
 def compare(remembered: Checkpoint, seen: Checkpoint, proof: Sequence[bytes] | None = None) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from orchestrator.certificates import wire
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification import wire
+from orchestrator.verification.errors import VerificationError
 
 LIMIT_BYTES: Final = 128 * 1024
 MAX_SIGNATURES: Final = 32

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from orchestrator.certificates import wire
-from orchestrator.certificates.errors import Finding, VerificationError
 from orchestrator.log import note, tree
 from orchestrator.log.checkpoint import Checkpoint, LogKey, SignedCheckpoint, open_checkpoint
 from orchestrator.log.witness import Witnessing, WitnessPolicy
+from orchestrator.verification import wire
+from orchestrator.verification.errors import Finding, VerificationError
 
 HEADER: Final = b"c2sp.org/tlog-proof@v1\n"
 EXTRA_LIMIT_BYTES: Final = 64 * 1024
@@ -32,7 +32,7 @@ _CONSISTENCY: Final = re.compile(rb"old %b\n%b" % (_NUMBER, _PATH))
 
 
 def _hashes(lines: bytes) -> tuple[bytes, ...]:
-    return tuple(binascii.a2b_base64(line) for line in lines.split())
+    return tuple([binascii.a2b_base64(line) for line in lines.split()])
 
 
 def _lines(hashes: Sequence[bytes]) -> bytes:
@@ -50,8 +50,12 @@ class TlogProof:
 
     def encode(self) -> bytes:
         """The exact bytes of the proof."""
+        return self.without_checkpoint() + self.checkpoint
+
+    def without_checkpoint(self) -> bytes:
+        """The part before the checkpoint, which many proofs may share."""
         extra = b"" if self.extra is None else b"extra %b\n" % wire.base64_encode(self.extra)
-        return HEADER + extra + b"index %d\n" % self.index + _lines(self.path) + self.checkpoint
+        return HEADER + extra + b"index %d\n" % self.index + _lines(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +96,18 @@ def parse_consistency(raw: bytes) -> ConsistencyProof:
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class Located:
     """An entry that is in the log: its index, the checkpoint that says so, and who else saw that."""
 
     index: int
     checkpoint: Checkpoint
     witnessing: Witnessing
+
+
+@dataclass(frozen=True, slots=True)
+class Logged(Located):
+    """The same with what must be said about witnesses."""
+
     notes: tuple[Finding, ...]
 
 
@@ -120,10 +130,11 @@ class LogVerifier:
         _, signed, witnessing = self._opened
         return signed.checkpoint, witnessing
 
-    def check(self, proof: TlogProof | bytes, entry: bytes) -> Logged:
+    def locate(self, proof: TlogProof | bytes, entry: bytes) -> Located:
         """That `entry`, recomputed by the caller, is in the log at the index of the proof.
 
-        Raises `VerificationError`: also `proof-form`, `inclusion`, and `quorum` when all else holds.
+        Whether enough witnesses cosigned is not asked. Raises `VerificationError`: also `proof-form`,
+        `inclusion`.
         """
         if isinstance(proof, bytes):
             proof = parse_proof(proof)
@@ -131,7 +142,13 @@ class LogVerifier:
         tree.verify_inclusion(
             tree.leaf_hash(entry), proof.index, checkpoint.size, proof.path, checkpoint.root
         )
-        return Logged(proof.index, checkpoint, witnessing, witness_notes(witnessing))
+        return Located(proof.index, checkpoint, witnessing)
+
+    def check(self, proof: TlogProof | bytes, entry: bytes) -> Logged:
+        """The same, and that enough witnesses cosigned: also raises `quorum` when all else holds."""
+        found = self.locate(proof, entry)
+        notes = witness_notes(found.witnessing)
+        return Logged(found.index, found.checkpoint, found.witnessing, notes)
 
 
 def witness_notes(witnessing: Witnessing) -> tuple[Finding, ...]:

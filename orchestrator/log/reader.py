@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import note, tiles, tree
 from orchestrator.log.audit import CHECKPOINT_FILE
 from orchestrator.log.checkpoint import Checkpoint
 from orchestrator.log.proof import ConsistencyProof, LogVerifier, TlogProof
-from orchestrator.log.tiles import Tiles
+from orchestrator.log.tiles import WIDTH, Tiles
+from orchestrator.verification.errors import VerificationError
 
 
 class LogReader:
@@ -26,6 +27,24 @@ class LogReader:
         self.raw = raw
         self.checkpoint: Checkpoint = verifier.open(raw)[0]
         self.tiles = Tiles(folder, self.checkpoint.size)
+
+    def find(self, entries: Sequence[bytes]) -> list[int]:
+        """The index of every entry; raises `inclusion` for one that is not in the log.
+
+        Looked for from the end: what is asked for is usually new. The index is proven by `prove` only.
+        """
+        wanted, found = set(entries), dict[bytes, int]()
+        for number in range((self.checkpoint.size - 1) // WIDTH, -1, -1):
+            if len(found) == len(wanted):
+                break
+            for at, raw in enumerate(self.tiles.entries(number), number * WIDTH):
+                if raw in wanted:
+                    found[raw] = at
+        missing = next((raw for raw in entries if raw not in found), None)
+        if missing is not None:
+            key = missing.rstrip(b"\n").rpartition(b"\n")[2].decode(errors="replace")
+            raise VerificationError("inclusion", f"{key} is not in the log of {self.checkpoint.size}")
+        return [found[raw] for raw in entries]
 
     def prove(self, index: int) -> TlogProof:
         """The proof of entry `index`; `inclusion` when there is no such entry."""

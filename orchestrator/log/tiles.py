@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import tree
 from orchestrator.log.tree import HASH_BYTES
+from orchestrator.verification.errors import VerificationError
 
 HEIGHT: Final = 8
 WIDTH: Final = 1 << HEIGHT

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification.errors import VerificationError
 
 HASH_BYTES: Final = 32
 EMPTY_ROOT: Final = hashlib.sha256().digest()
@@ -120,7 +120,7 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
     """
     if not 0 <= index < size or len(leaf) != HASH_BYTES or len(expected) != HASH_BYTES:
         raise VerificationError("inclusion", f"no leaf {index} in a tree of {size}")
-    if any(len(item) != HASH_BYTES for item in proof):
+    if proof and set(map(len, proof)) != {HASH_BYTES}:
         raise VerificationError("inclusion", "a hash of the proof is not 32 bytes")
     at, last, found = index, size - 1, leaf
     for item in proof:

@@ -11,11 +11,11 @@ from typing import Final
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from orchestrator.certificates import ed25519
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import note
 from orchestrator.log.checkpoint import Checkpoint, LogKey, SignedCheckpoint
 from orchestrator.log.note import Kind, VerifierKey
+from orchestrator.verification import ed25519
+from orchestrator.verification.errors import VerificationError
 
 POLICY_LIMIT_BYTES: Final = 256 * 1024
 MAX_DEFINITIONS: Final = 128

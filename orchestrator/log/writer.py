@@ -17,7 +17,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import checkpoint, note, tiles, tree
 from orchestrator.log.audit import CHECKPOINT_FILE
 from orchestrator.log.checkpoint import Checkpoint, NoteKey
@@ -26,6 +25,7 @@ from orchestrator.log.files import Disk
 from orchestrator.log.keys import KeyIndex
 from orchestrator.log.note import Signature
 from orchestrator.log.tiles import ENTRIES, WIDTH, Edge, Tiles, tile_path
+from orchestrator.verification.errors import VerificationError
 
 SIGNED_FILE: Final = "signed"
 _TILE: Final = re.compile(r"tile/(\d{1,2}|entries)/((?:x\d{3}/)*\d{3})(?:\.p/(\d{1,3}))?")
@@ -99,6 +99,10 @@ class LogWriter:
         """The signed note that is published."""
         return self._note.encode()
 
+    def place(self, raw: bytes) -> int:
+        """The index that an entry has, or would get when appended now; raises `LogConflictError`."""
+        return self._place([raw], _keys_of([raw]))[0][0]
+
     def append(self, entries: Sequence[bytes]) -> Appended:
         """Append a batch and publish the checkpoint that covers it; returns when all of it is durable.
 
@@ -156,7 +160,7 @@ class LogWriter:
             placed[key] = known
             if known[1] != raw:
                 name = key.decode(errors="replace").strip()
-                raise LogConflictError(f"{name} is in the log already, with another entry")
+                raise LogConflictError(f"{name} is in the log already, with another entry", known[1])
         return tuple(placed[key][0] for key in keys), fresh
 
     def _find(self, key: bytes) -> tuple[int, bytes] | None:

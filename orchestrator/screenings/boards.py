@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.certificates.verdict import ScreeningResult, Verdict
 from orchestrator.errors import NotFoundError
 from orchestrator.handover import Handover
@@ -23,6 +22,7 @@ from orchestrator.screenings.scorecard import (
     hand_over,
     pack_is_current,
 )
+from orchestrator.verification.errors import VerificationError
 from scoring.classify import View
 from scoring.facts import Provenance
 from scoring.leaderboard.board import Leaderboard

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from orchestrator.certificates import bundle, dsse, issue, runner
 from orchestrator.certificates.issue import OpenedScreening, TryFacts
 from orchestrator.certificates.metered import TRANSCRIPT_LIMIT_BYTES, usage_of
 from orchestrator.certificates.signer import Signed, Signer
-from orchestrator.certificates.statements import OpeningPredicate, TryPredicate, Usage
+from orchestrator.certificates.statements import OpeningPredicate, Statement, TryPredicate, Usage
 from orchestrator.errors import AssizeError
 from orchestrator.evidence import observed
 from orchestrator.evidence.errors import EvidenceError
@@ -30,14 +30,16 @@ from orchestrator.ledger import queries
 from orchestrator.ledger.queries import AttemptView
 from orchestrator.ledger.records import CertificateKind, StoredCertificate, add_certificate, certificates
 from orchestrator.ledger.states import SlotState
+from orchestrator.log.errors import LogConflictError, LogError
 from orchestrator.observations import Observations
+from orchestrator.screenings.bundling import predicate_of, statement_of, write_file, write_screening_bundle
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, opening_statement
 from orchestrator.screenings.orders import Bench
 from orchestrator.screenings.relaying import left_transcript
+from orchestrator.verification.errors import VerificationError
 from scoring.vocabulary import Outcome, Phase, Reason
 
-SCREENING_FILE: Final = "screening.zip"
 REPORT_LIMIT_BYTES: Final = 1 << 20
 _FILE_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
 _WHO: Final = "signer"
@@ -107,6 +109,7 @@ class Certifier:
     ):
         self._installation = installation
         self._signer = signer
+        self._logbook = installation.logbook()
         self._issuer = issuer
         self._bench = bench
         self._screening_id = screening_id
@@ -130,7 +133,7 @@ class Certifier:
             issuer=self._issuer,
             opened_unix_ms=row["created_ms"],
         )
-        signed = self._signer.sign(statement)
+        signed = self._entered(self._signer.sign(statement))
         self._write("opening.json", signed.envelope)
         self._keep(CertificateKind.OPENING, signed, None)
 
@@ -162,13 +165,20 @@ class Certifier:
         statement = issue.try_certificate(
             self._opening(), facts, end, usage, issued_unix_ms=self._issued(view, end)
         )
-        signed = self._signer.sign(statement)
+        signed, proof = self._logged(attempt_id, self._signer.sign(statement))
         name = f"{_FILE_UNFIT.sub('_', facts.task_id)}.try{facts.index}.attempt{number}{bundle.TRY_SUFFIX}"
-        path = self._write(name, bundle.encode_try(signed.envelope, signed.manifest or b""))
+        path = self._write(name, bundle.encode_try(signed.envelope, signed.manifest or b"", proof))
         self._keep(CertificateKind.TRY, signed, attempt_id, path)
 
     def close(self) -> Path:
         """Sign the summary of a closed screening and write its bundle; returns the bundle's path."""
+        closed = self._stored(CertificateKind.SUMMARY)
+        if not closed:
+            self._keep(CertificateKind.SUMMARY, self._entered(self._signer.sign(self._summary())), None)
+            closed = self._stored(CertificateKind.SUMMARY)
+        return write_screening_bundle(self._installation, self._screening_id, closed[0].envelope)
+
+    def _summary(self) -> Statement:
         ledger = self._installation.ledger
         row = queries.screening(ledger, self._screening_id)
         stored = certificates(ledger, self._screening_id)
@@ -178,17 +188,40 @@ class Certifier:
             (slot.row["task_id"], slot.row["k"]) for slot in slots if slot.row["state"] == SlotState.CANCELLED
         )
         listed = [issue.listed(self._predicate(one), one.digest) for one in tries]
-        statement = issue.summary(
+        return issue.summary(
             self._opening(),
             listed,
             statement_id=statement_id("summary", self._screening_id, row["closed_ms"]),
             closed_unix_ms=row["closed_ms"],
             cancelled=cancelled,
         )
-        signed = self._signer.sign(statement)
-        if not self._stored(CertificateKind.SUMMARY):
-            self._keep(CertificateKind.SUMMARY, signed, None)
-        return write_screening_bundle(self._installation, self._screening_id, signed.envelope)
+
+    def _entered(self, signed: Signed) -> Signed:
+        """Log before anything is stored: what the ledger knows as certified is in the log.
+
+        A run that died in between may have logged this statement as an earlier version of us spelled it:
+        then that one stands, if it is about the same evidence. Any other conflict is raised.
+        """
+        if self._logbook is None:
+            return signed
+        try:
+            self._logbook.enter(signed.envelope)
+        except LogConflictError as conflict:
+            earlier = self._logbook.statement(conflict.held)
+            if earlier is None or _subject(earlier) != _subject(signed.envelope):
+                raise
+            return replace(signed, envelope=earlier, digest=_digest(earlier))
+        return signed
+
+    def _logged(self, attempt_id: str, signed: Signed) -> tuple[Signed, bytes | None]:
+        """Log a certificate; the one that is logged with its proof, None under a trust root without logs."""
+        if self._logbook is None:
+            return signed, None
+        try:
+            entered = self._entered(signed)
+            return entered, self._logbook.prove([entered.envelope])[0].encode()
+        except (LogError, VerificationError) as error:
+            raise UncertifiedError(f"attempt {attempt_id} is not logged: {error.message}") from error
 
     def _with_observations(self, view: AttemptView, end: RecordedEnd) -> RecordedEnd:
         """Evidence for an attempt whose worker could leave none: what the ledger knows was observed."""
@@ -254,12 +287,12 @@ class Certifier:
             stored = self._stored(CertificateKind.OPENING)
             if not stored:
                 raise UncertifiedError(f"screening {self._screening_id} has no opening statement")
-            predicate = OpeningPredicate.model_validate(_predicate_data(stored[0]), strict=False)
+            predicate = OpeningPredicate.model_validate(predicate_of(stored[0]), strict=False)
             self._opened = OpenedScreening(predicate, stored[0].digest)
         return self._opened
 
     def _predicate(self, stored: StoredCertificate) -> TryPredicate:
-        return TryPredicate.model_validate(_predicate_data(stored), strict=False)
+        return TryPredicate.model_validate(predicate_of(stored), strict=False)
 
     def _stored(self, kind: CertificateKind) -> list[StoredCertificate]:
         return certificates(self._installation.ledger, self._screening_id, kind)
@@ -287,52 +320,21 @@ def sandbox_report(store: EvidenceStore, manifest_digest: str) -> dict[str, Any]
     """The sandbox report among an attempt's evidence; None for an attempt that could leave none."""
     manifest = EvidenceManifest.from_bytes(store.read(manifest_digest, MANIFEST_LIMIT_BYTES))
     found = [file.sha256 for file in manifest.files if file.role is Role.SANDBOX_REPORT and file.sha256]
-    return _json(store.read(found[0], REPORT_LIMIT_BYTES)) if found else None
+    if not found:
+        return None
+    report: dict[str, Any] = canonical.decode_strict(store.read(found[0], REPORT_LIMIT_BYTES))
+    return report
 
 
-def write_file(path: Path, data: bytes) -> Path:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_bytes(data)
-    temporary.replace(path)
-    return path
+def _subject(envelope: bytes) -> tuple[str, str]:
+    """Kind of a statement, and the digest of what it is about."""
+    statement = statement_of(envelope)
+    return statement["predicateType"], statement["subject"][0]["digest"]["sha256"]
+
+
+def _digest(envelope: bytes) -> str:
+    return dsse.statement_digest(dsse.decode(envelope, dsse.STATEMENT_TYPE, len(envelope)).signed_bytes())
 
 
 def _observations(data: dict[str, Any]) -> Observations:
     return Observations(**data)
-
-
-def _predicate_data(stored: StoredCertificate) -> dict[str, Any]:
-    envelope = dsse.decode(stored.envelope, dsse.STATEMENT_TYPE, len(stored.envelope))
-    data: dict[str, Any] = _json(envelope.payload)["predicate"]
-    return data
-
-
-def _json(payload: bytes) -> dict[str, Any]:
-    data: dict[str, Any] = canonical.decode_strict(payload)
-    return data
-
-
-def write_screening_bundle(installation: Installation, screening_id: str, summary: bytes | None) -> Path:
-    """The one file a reader needs: opening, every certificate in plan order, summary."""
-    stored = certificates(installation.ledger, screening_id)
-    opening = next(one for one in stored if one.kind is CertificateKind.OPENING)
-    order = {entry["taskId"]: place for place, entry in enumerate(_predicate_data(opening)["plan"])}
-    tries = []
-    for one in stored:
-        if one.kind is CertificateKind.TRY:
-            body = _predicate_data(one)
-            slot = body["try"]
-            tries.append(((order[body["task"]["id"]], slot["index"], slot["attempt"]), one))
-    tries.sort(key=lambda item: item[0])
-    bundles = [_try_bundle(installation, one) for _, one in tries]
-    raw = bundle.encode_screening(opening.envelope, bundles, summary)
-    return write_file(installation.home.certificates / screening_id / SCREENING_FILE, raw)
-
-
-def _try_bundle(installation: Installation, stored: StoredCertificate) -> bytes:
-    envelope = dsse.decode(stored.envelope, dsse.STATEMENT_TYPE, len(stored.envelope))
-    subject = _json(envelope.payload)["subject"][0]["digest"]["sha256"]
-    manifest = installation.store.read(subject, MANIFEST_LIMIT_BYTES)
-    return bundle.encode_try(stored.envelope, manifest)

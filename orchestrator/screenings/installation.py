@@ -7,13 +7,16 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from orchestrator.certificates import trust
+from orchestrator.certificates import founding, trust
+from orchestrator.certificates.founding import CERTIFICATE_KEY_FILE, LOG_KEY_FILE
 from orchestrator.certificates.keys import SigningKey
+from orchestrator.certificates.logbook import Logbook
 from orchestrator.certificates.signer import FileSigner, Signer
-from orchestrator.certificates.trust import CERTIFICATE_KEY_FILE, TrustRoot
+from orchestrator.certificates.trust import TrustRoot
 from orchestrator.errors import UsageError
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
@@ -52,7 +55,7 @@ class Installation:
         issuer = os.environ.get(ISSUER_VARIABLE, DEFAULT_ISSUER)
         if not _ID.fullmatch(issuer):
             raise UsageError(f"{ISSUER_VARIABLE} is {issuer!r}: lower-case letters, digits and ._:@/+- only")
-        return trust.create(
+        return founding.create(
             self.home.keys,
             self.home.trust_root,
             issuer=issuer,
@@ -65,6 +68,15 @@ class Installation:
         root = self.trust_root()
         key = SigningKey.load(self.home.keys / CERTIFICATE_KEY_FILE, _passphrase_file())
         return FileSigner(key, self.store, root)
+
+    def logbook(self) -> Logbook | None:
+        """The log in which everything signed here is entered; None under a trust root without logs."""
+        root = self.trust_root()
+        if not root.logs:
+            return None
+        # Read when something is entered, and once: a passphrase is slow to open by design.
+        key = cache(lambda: SigningKey.load(self.home.keys / LOG_KEY_FILE, _passphrase_file()))
+        return Logbook(self.home.log, self.home.log_state, root, key)
 
     def close(self) -> None:
         """Give database connections back."""

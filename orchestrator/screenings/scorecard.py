@@ -8,15 +8,15 @@ from fractions import Fraction
 from typing import Any
 
 from orchestrator.certificates.bundle import ScreeningFiles, decode_screening
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.errors import AssizeError, UsageError
 from orchestrator.handover import Handover, from_files
 from orchestrator.ledger import queries
 from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.packs.catalog import list_packs
-from orchestrator.screenings.certify import SCREENING_FILE, write_screening_bundle
+from orchestrator.screenings.bundling import SCREENING_FILE, write_screening_bundle
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.tags import task_tags
+from orchestrator.verification.errors import VerificationError
 from scoring.classify import View
 from scoring.facts import Population
 from scoring.pack_card import PackScoreCard

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import click
 
-from orchestrator.certificates import ed25519
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.log import tree
 from orchestrator.log.checkpoint import log_key
@@ -29,6 +28,7 @@ from orchestrator.log.entry import Position, check, statement_entry
 from orchestrator.log.proof import LogVerifier
 from orchestrator.log.reader import LogReader
 from orchestrator.log.writer import LogWriter
+from orchestrator.verification import ed25519
 
 LEAVES, BATCH, PROOFS, TRIES = 1_000_000, 20_000, 500, 200
 ORIGIN = "assize.example/log/2026"

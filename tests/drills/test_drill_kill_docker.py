@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 
+from orchestrator.certificates.audit import audit_log
 from orchestrator.home import Home
 from orchestrator.ledger import invariants, queries
+from orchestrator.ledger.records import certificates
 from orchestrator.screenings.installation import Installation
 from scoring.vocabulary import Outcome
 from workers.sandbox.client import Engine
@@ -96,6 +98,21 @@ def labelled(engine: Engine, label: str) -> list[str]:
     return found
 
 
+def assert_logged_once(home: Path) -> None:
+    """The log holds what the ledger holds, each statement once, and an audit finds nothing against it."""
+    installation = Installation.open(Home(home))
+    try:
+        screening_id = queries.screenings(installation.ledger)[0]["id"]
+        stored = certificates(installation.ledger, screening_id)
+        root = installation.trust_root()
+    finally:
+        installation.close()
+    (origin,) = root.logs
+    found = audit_log(home / "log" / origin, root)
+    assert found.exit_code == 0, found.findings
+    assert (found.size, found.read) == (len(stored), len(stored))
+
+
 @pytest.mark.parametrize(("event", "wanted"), [("started", 2), ("ended", 1), ("ended", 4)])
 def test_kill_9_then_the_same_command(tmp_path: Path, engine: Engine, event: str, wanted: int) -> None:
     """distribution.md section 5: the restart takes the dead attempts over at once."""
@@ -132,6 +149,7 @@ def test_kill_9_then_the_same_command(tmp_path: Path, engine: Engine, event: str
     )
     assert verified.returncode == 0, verified.stdout
     assert json.loads(verified.stdout)["accounting"]["passed"] == 6
+    assert_logged_once(home)
 
 
 def test_ctrl_c_drains_and_the_same_command_goes_on(tmp_path: Path, engine: Engine) -> None:

@@ -1,9 +1,9 @@
 """Makes every named bad (and good) certificate file with the verdict that it must get.
 
 `python build.py FOLDER` writes the files and `index.json`: name, file, kind (`try`, `screening`,
-`trust-root`), the row of the attack table (reference/certificates.md section 4) that it belongs to, the
-expected exit code and reason codes, and which trust root, evidence store and policy to verify with.
-Keys are seeded and clocks fixed, so two runs write the same bytes.
+`trust-root`, `audit`), the row of the attack table (reference/certificates.md section 4), the expected
+exit code and reason codes, and which trust root, evidence store, policy and memory to verify with. Keys
+are seeded and clocks fixed, so two runs write the same bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from certificate_builder import Builder, Case
-from certificate_carrier_cases import add_carriers, add_trust_roots
+from certificate_carrier_cases import add_carriers
+from certificate_log_cases import add_logged
+from certificate_root_cases import add_chains, add_log_entries, add_trust_roots
 from certificate_screening_cases import add_screenings
 from certificate_single_cases import add_content, add_evidence, add_genuine, add_signature, add_spelling
 
@@ -47,6 +49,9 @@ def build(folder: Path) -> list[Case]:
         add_screenings,
         add_carriers,
         add_trust_roots,
+        add_chains,
+        add_log_entries,
+        add_logged,
     ):
         part(b)
     spoil_stores(b)

@@ -21,7 +21,11 @@ P = "predicate"
 
 @dataclass
 class Case:
-    """One file and what verification must say of it; `codes` are all reasons with a non-zero exit."""
+    """One file and what verification must say of it; `codes` are all reasons with a non-zero exit.
+
+    `after` names the versions that a trust root is said to follow, `remembered` the file with what the
+    verifier remembers, `consistency` the one with a proof that it is offered.
+    """
 
     name: str
     row: int
@@ -33,6 +37,9 @@ class Case:
     store: str | None = None
     current_packs: dict[str, str] | None = None
     notes: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+    remembered: str | None = None
+    consistency: str | None = None
 
 
 class Builder:
@@ -62,8 +69,23 @@ class Builder:
         self, name: str, row: int, kind: str, data: bytes, exit_code: int, *codes: str, **more: Any
     ) -> None:
         suffix = {"try": bundle.TRY_SUFFIX, "screening": ".zip", "trust-root": ".json"}[kind]
-        (self.folder / (name + suffix)).write_bytes(data)
-        self.cases.append(Case(name, row, kind, name + suffix, exit_code, list(codes), **more))
+        self.case(name, row, kind, self.file(name + suffix, data), exit_code, *codes, **more)
+
+    def file(self, name: str, data: bytes) -> str:
+        """Write a file; returns its name."""
+        (self.folder / name).write_bytes(data)
+        return name
+
+    def root(self, name: str, raw: bytes) -> None:
+        """A trust root that cases name."""
+        self.roots[name] = raw
+        self.file(f"trust-{name}.json", raw)
+
+    def case(
+        self, name: str, row: int, kind: str, file: str, exit_code: int, *codes: str, **more: Any
+    ) -> None:
+        """A case about files that are there."""
+        self.cases.append(Case(name, row, kind, file, exit_code, list(codes), **more))
 
     def one(self, name: str, row: int, envelope: bytes, exit_code: int, *codes: str, **more: Any) -> None:
         """A try bundle around an envelope, with the manifest of the genuine certificate."""

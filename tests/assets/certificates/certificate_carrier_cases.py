@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable
-from typing import Any
 
 from certificate_builder import Builder
 from certificate_world import (
@@ -14,11 +12,10 @@ from certificate_world import (
     key,
     payload_of,
     resign,
-    trust_root,
-    trust_root_with,
 )
 
-from orchestrator.certificates import archive, bundle, dsse, ed25519, trust, wire
+from orchestrator.certificates import archive, bundle, founding
+from orchestrator.verification import wire
 
 
 def add_carriers(b: Builder) -> None:
@@ -29,10 +26,10 @@ def add_carriers(b: Builder) -> None:
 
 
 def _attacker_root() -> bytes:
-    return trust.build(
+    return founding.build(
         [key("attacker")],
         [
-            trust.key_entry(
+            founding.key_entry(
                 key("attacker").public, not_before="2026-01-01T00:00:00Z", not_after="2028-01-01T00:00:00Z"
             )
         ],
@@ -118,59 +115,3 @@ def _add_archives(b: Builder, attacker_root: bytes) -> None:
     again = [foreign[0], ("tries/000001.trybundle.json", b"{}"), ("tries/000001.trybundle.json", b"{}")]
     b.add("zip-name-twice", 47, "screening", archive.write(again), 2, "bundle-form")
     b.add("zip-empty", 47, "screening", archive.write([]), 2, "bundle-form")
-
-
-def add_trust_roots(b: Builder) -> None:
-    """Rows 14, 18, 45: trust roots that must be refused."""
-    p = 2**255 - 19
-    y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-    points = {
-        "identity": 1,
-        "identity-signed": 1 | 1 << 255,
-        "order-2": p - 1,
-        "order-4": 0,
-        "order-8": y8,
-        "order-8-other": p - y8,
-        "non-canonical-identity": p + 1,
-        "non-canonical": p + 5,
-        "not-on-the-curve": 2,
-    }
-
-    def refuse(name: str, row: int, edit: Callable[[dict[str, Any]], None], *codes: str) -> None:
-        code = 4 if codes == ("trust-root-version",) else 2
-        b.add(name, row, "trust-root", trust_root_with(edit), code, *(codes or ("trust-root",)))
-
-    for name, y in points.items():
-        raw = y.to_bytes(32, "little")
-
-        def plant(document: dict[str, Any], raw: bytes = raw) -> None:
-            document["certificateKeys"][0]["public"] = wire.base64_encode(raw).decode()
-            document["certificateKeys"][0]["keyid"] = ed25519.key_id(raw)
-
-        refuse(f"trust-root-key-{name}", 18, plant)
-
-    def put(*path_and_value: Any) -> Callable[[dict[str, Any]], None]:
-        *path, last, value = path_and_value
-
-        def edit(document: dict[str, Any]) -> None:
-            place: Any = document
-            for part in path:
-                place = place[part]
-            place[last] = value
-
-        return edit
-
-    refuse("trust-root-threshold-0", 14, put("root", "threshold", 0))
-    refuse("trust-root-threshold-not-met", 45, put("root", "threshold", 2))
-    refuse("trust-root-other-algorithm", 18, put("certificateKeys", 0, "alg", "rsa"))
-    refuse("trust-root-keyid-wrong", 18, put("certificateKeys", 0, "keyid", "0" * 32))
-    refuse("trust-root-unknown-field", 45, put("witness", 1))
-    refuse("trust-root-later-version", 45, put("version", 3), "trust-root-version")
-    refuse("trust-root-key-twice", 45, lambda d: d["certificateKeys"].append(d["certificateKeys"][0]))
-    refuse("trust-root-certifies-itself", 4, lambda d: d["certificateKeys"][0].update(d["root"]["keys"][0]))
-    raw = trust_root()
-    document = dsse.decode(raw, dsse.TRUST_ROOT_TYPE, trust.LIMIT_BYTES).payload
-    other = resign(document, key("attacker"), payload_type=dsse.TRUST_ROOT_TYPE)
-    b.add("trust-root-by-an-attacker", 45, "trust-root", other, 2, "trust-root")
-    b.add("trust-root-as-statement", 2, "trust-root", resign(document, key("root")), 2, "trust-root")
-    b.add("trust-root-good", 0, "trust-root", raw, 0)

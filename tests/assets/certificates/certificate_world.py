@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.certificates import bundle, dsse, issue, statements, trust
+from orchestrator.certificates import bundle, dsse, founding, issue, statements, trust
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.signer import FileSigner, Signed
 from orchestrator.evidence import observed
@@ -19,6 +19,8 @@ from orchestrator.faults import Decision, decide
 from orchestrator.observations import Clock, Observations
 
 ISSUER = "assize.example/test-lab"
+ORIGIN = "assize.example/test-lab/log/2026"
+KEY_FIELDS = ("usages", "revoked", "not_before", "not_after", "log", "from_index", "until_index")
 OPENED_MS = 1_790_000_000_000
 TASKS = ("alpha", "beta", "gamma")
 
@@ -326,28 +328,30 @@ class Screening:
         return bundle.encode_screening(self.opening.envelope, self.tries(), self.summary().envelope)
 
 
-def trust_root(**changes: Any) -> bytes:
-    """The lab's trust root; `changes` replace arguments of `trust.build` or of the key entry."""
+def trust_root(*, logged: bool = False, **changes: Any) -> bytes:
+    """The lab's trust root; `changes` replace arguments of `founding.build` or of the key entry.
+
+    `logged` gives it a log, so that every certificate has to be in there.
+    """
     entry: dict[str, Any] = {"not_before": "2026-01-01T00:00:00Z", "not_after": "2028-01-01T00:00:00Z"}
-    entry |= {
-        name: changes.pop(name)
-        for name in ("usages", "revoked", "not_before", "not_after")
-        if name in changes
-    }
-    keys = changes.pop("keys", [trust.key_entry(key("cert").public, **entry)])
+    if logged:
+        entry["log"] = ORIGIN
+        changes.setdefault("logs", [founding.log_entry(ORIGIN, key("log").public)])
+    entry |= {name: changes.pop(name) for name in KEY_FIELDS if name in changes}
+    keys = changes.pop("keys", [founding.key_entry(key("cert").public, **entry)])
     values: dict[str, Any] = {
         "issuer": ISSUER,
         "issued_at": "2026-01-01T00:00:00Z",
         "expires_at": "2028-01-01T00:00:00Z",
         **changes,
     }
-    return trust.build([key("root")], keys, **values)
+    return founding.build([key("root")], keys, **values)
 
 
-def trust_root_with(edit: Any) -> bytes:
+def trust_root_with(edit: Any, *, logged: bool = False) -> bytes:
     """A trust root whose document was edited before the root key signed it."""
     limit = trust.LIMIT_BYTES
-    document = json.loads(dsse.decode(trust_root(), dsse.TRUST_ROOT_TYPE, limit).payload)
+    document = json.loads(dsse.decode(trust_root(logged=logged), dsse.TRUST_ROOT_TYPE, limit).payload)
     edit(document)
     return resign(document, key("root"), payload_type=dsse.TRUST_ROOT_TYPE)
 

@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.certificates import wire
 from orchestrator.log import tiles, tree
 from orchestrator.log.checkpoint import Checkpoint, sign_checkpoint
 from orchestrator.log.note import Kind, Note, Signature, VerifierKey
 from orchestrator.log.proof import HEADER, ConsistencyProof, TlogProof
+from orchestrator.verification import wire
 
 if TYPE_CHECKING:
     from tests.assets.log.log_world import ORIGIN, Log, Witness, entries, entry, signing_key

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.certificates import archive
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification.errors import VerificationError
 
 NAMES = st.text("abcdefghij/._-0123456789", min_size=1, max_size=20)
 LIMIT = 1000

@@ -10,38 +10,81 @@ from typing import Any
 import pytest
 
 from orchestrator.certificates import report, trust
-from orchestrator.certificates.errors import REASONS, VerificationError
+from orchestrator.certificates.audit import audit_log
+from orchestrator.certificates.audit_report import audit_data, audit_text
+from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verdict import ScreeningResult, TryResult, Verdict
 from orchestrator.certificates.verify import Policy, verify_try_bundle
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.log.checkpoint import Checkpoint
+from orchestrator.log.memory import CheckpointMemory
+from orchestrator.log.proof import parse_consistency
+from orchestrator.verification.errors import REASONS, VerificationError
 
-INDEX = Path(__file__).resolve().parents[2] / "assets" / "certificates" / "index.json"
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+INDEX = ASSETS / "certificates" / "index.json"
+LOG_INDEX = ASSETS / "log" / "index.json"
+ORIGIN = "assize.example/test-lab/log/2026"
 CASES: list[dict[str, Any]] = json.loads(INDEX.read_text())
-# Rows that need a log, a remembered checkpoint, witnesses or a chain of trust roots belong to those.
-ROWS = {*range(1, 9), *range(9, 25), 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 45, 46, 47, 48}
+ROWS = set(range(1, 49))
+BUNDLES = [case for case in CASES if case["kind"] in ("try", "screening")]
 
 
-def ask(case: dict[str, Any], folder: Path) -> TryResult | ScreeningResult:
+def memory_of(case: dict[str, Any], folder: Path, memory: Path) -> CheckpointMemory | None:
+    """The verifier's memory as a case wants it: what it holds is the text part of a signed checkpoint."""
+    if case["remembered"] is None:
+        return None
+    known = CheckpointMemory(memory)
+    raw = (folder / case["remembered"]).read_bytes().partition(b"\n\n")[0] + b"\n"
+    known.remember(Checkpoint(ORIGIN, 1, bytes(32)))
+    (file,) = memory.iterdir()
+    file.write_bytes(raw)
+    return known
+
+
+def ask(case: dict[str, Any], folder: Path, memory: Path) -> TryResult | ScreeningResult:
     root = trust.load(folder / f"trust-{case['trust']}.json")
     store = EvidenceStore(folder / f"store-{case['store']}") if case["store"] else None
     verify = verify_try_bundle if case["kind"] == "try" else verify_screening_bundle
-    return verify(folder / case["file"], root, store=store, policy=Policy(case["current_packs"]))
+
+    def consistency(smaller: Checkpoint, larger: Checkpoint) -> tuple[bytes, ...] | None:
+        if case["consistency"] is None:
+            return None
+        return parse_consistency((folder / case["consistency"]).read_bytes()).path
+
+    logs = LogChecks(root, memory_of(case, folder, memory), consistency)
+    return verify(folder / case["file"], root, store=store, policy=Policy(case["current_packs"]), logs=logs)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c["kind"] != "trust-root"], ids=lambda c: c["name"])
-def test_file_gets_its_verdict(case: dict[str, Any], case_files: Path) -> None:
+@pytest.mark.parametrize("case", BUNDLES, ids=lambda c: c["name"])
+def test_file_gets_its_verdict(case: dict[str, Any], case_files: Path, tmp_path: Path) -> None:
     """Exit code and the whole set of reason codes, nothing more and nothing less."""
-    result = ask(case, case_files)
+    result = ask(case, case_files, tmp_path / "memory")
     assert (result.exit_code, sorted(result.reasons)) == (case["exit"], sorted(case["codes"]))
     notes = sorted({f.code for f in result.findings if f.rule.exit_code == 0})
     assert notes == case["notes"]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c["kind"] != "trust-root"], ids=lambda c: c["name"])
-def test_verdict_parts_agree_with_the_exit_code(case: dict[str, Any], case_files: Path) -> None:
+@pytest.mark.parametrize("case", [c for c in CASES if c["kind"] == "audit"], ids=lambda c: c["name"])
+def test_log_gets_its_verdict(case: dict[str, Any], case_files: Path, tmp_path: Path) -> None:
+    """`--audit`: exit code and all reason codes of a whole published log, and both ways to show them."""
+    root = trust.load(case_files / f"trust-{case['trust']}.json")
+    found = audit_log(case_files / case["file"], root, memory_of(case, case_files, tmp_path / "memory"))
+    assert (found.exit_code, sorted(found.reasons)) == (case["exit"], sorted(case["codes"]))
+    shown = audit_text(found, root)
+    data = json.loads(json.dumps(audit_data(found, root)))
+    assert data["reasons"] == list(found.reasons)
+    for code in case["codes"]:
+        assert f"{code}: " in shown
+
+
+@pytest.mark.parametrize("case", BUNDLES, ids=lambda c: c["name"])
+def test_verdict_parts_agree_with_the_exit_code(
+    case: dict[str, Any], case_files: Path, tmp_path: Path
+) -> None:
     """Three separate verdicts (decision 6): COUNTS is yes exactly for exit 0, AUTHENTIC no never with it."""
-    result = ask(case, case_files)
+    result = ask(case, case_files, tmp_path / "memory")
     assert (result.counts is Verdict.YES) == (case["exit"] == 0)
     if case["exit"] in (0, 3):
         assert result.authentic is Verdict.YES
@@ -57,11 +100,12 @@ def test_verdict_parts_agree_with_the_exit_code(case: dict[str, Any], case_files
 @pytest.mark.parametrize("case", [c for c in CASES if c["kind"] == "trust-root"], ids=lambda c: c["name"])
 def test_trust_root_is_taken_or_refused(case: dict[str, Any], case_files: Path) -> None:
     """Rows 14, 18, 45: no key of a bad trust root is ever used."""
+    files = [case_files / name for name in (*case["after"], case["file"])]
     if not case["codes"]:
-        assert trust.load(case_files / case["file"]).keys
+        assert trust.load(*files).keys
         return
     with pytest.raises(VerificationError) as caught:
-        trust.load(case_files / case["file"])
+        trust.load(*files)
     assert (caught.value.decisive_exit_code, list(caught.value.reasons)) == (case["exit"], case["codes"])
 
 
@@ -74,16 +118,18 @@ def test_generator_is_deterministic(generator: ModuleType, case_files: Path, tmp
     """Two runs make the same bytes."""
     again = tmp_path / "again"
     generator.build(again)
-    for case in CASES:
-        assert (again / case["file"]).read_bytes() == (case_files / case["file"]).read_bytes(), case["name"]
+    for path in sorted(again.rglob("*")):
+        if path.is_file():
+            assert path.read_bytes() == (case_files / path.relative_to(again)).read_bytes(), path.name
 
 
 def test_every_row_has_a_file() -> None:
-    """Rows 1-33 of the table, and those of 34-48 that a certificate without a log proof can meet."""
+    """All 48 rows of the table."""
     assert {case["row"] for case in CASES} >= ROWS
 
 
 def test_every_reason_code_is_provoked(case_files: Path) -> None:
     """No code of the closed table is dead; the rest is provoked by tests of their own."""
-    seen = {code for case in CASES for code in (*case["codes"], *case["notes"])}
-    assert set(REASONS) - seen == {"unreadable", "trust-root-pin", "internal"}
+    both = [*CASES, *json.loads(LOG_INDEX.read_text())]
+    seen = {code for case in both for code in (*case["codes"], *case["notes"])}
+    assert set(REASONS) - seen == {"trust-root-pin", "internal"}

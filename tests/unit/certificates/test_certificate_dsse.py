@@ -15,7 +15,7 @@ from securesystemslib.signer._crypto_signer import CryptoSigner
 from securesystemslib.signer._key import SSlibKey
 
 from orchestrator.certificates import dsse
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification.errors import VerificationError
 
 
 def foreign_key(key: Any) -> SSlibKey:

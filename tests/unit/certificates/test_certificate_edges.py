@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.certificates import bundle, dsse, trust
-from orchestrator.certificates.errors import EXIT_INVALID, EXIT_UNREADABLE, VerificationError
 from orchestrator.certificates.report import screening_data, screening_text, try_data
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verify import verify_try_bundle
+from orchestrator.verification.errors import EXIT_INVALID, EXIT_UNREADABLE, VerificationError
 
 SEED = 20261129
 EDITS = 1500

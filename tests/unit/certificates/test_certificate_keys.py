@@ -10,9 +10,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import x25519
 
-from orchestrator.certificates import trust
-from orchestrator.certificates.errors import CertificateError, KeyFileError, VerificationError
+from orchestrator.certificates import founding, trust
+from orchestrator.certificates.errors import CertificateError, KeyFileError
 from orchestrator.certificates.keys import SigningKey
+from orchestrator.verification.errors import VerificationError
 
 NOW_MS = 1_790_000_000_000
 
@@ -79,10 +80,10 @@ def test_key_id_is_bound_to_algorithm_and_key() -> None:
 def test_create_makes_a_trust_root_that_verifies(tmp_path: Path) -> None:
     """A root key, a certificate key with the three usages, and the hash of the file as the pin."""
     path = tmp_path / "trust-root.json"
-    made = trust.create(tmp_path / "keys", path, issuer="assize.example/lab", now_unix_ms=NOW_MS)
+    made = founding.create(tmp_path / "keys", path, issuer="assize.example/lab", now_unix_ms=NOW_MS)
     assert made.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert trust.load(path, pin=made.sha256) == made or made.keys.keys() == trust.load(path).keys.keys()
-    certificate = SigningKey.load(tmp_path / "keys" / trust.CERTIFICATE_KEY_FILE)
+    certificate = SigningKey.load(tmp_path / "keys" / founding.CERTIFICATE_KEY_FILE)
     assert made.keys.keys() == {certificate.keyid}
     assert made.keys[certificate.keyid].usages == set(trust.USAGES)
     assert made.usable(certificate.keyid, "try-certificate/v1", "2026-09-21T14:13:20Z")
@@ -98,11 +99,11 @@ def test_create_never_overwrites_and_can_be_resumed(tmp_path: Path) -> None:
     path = tmp_path / "trust-root.json"
     (tmp_path / "keys").mkdir(mode=0o700)
     early = SigningKey.generate()
-    early.save(tmp_path / "keys" / trust.CERTIFICATE_KEY_FILE)
-    made = trust.create(tmp_path / "keys", path, issuer="assize.example/lab", now_unix_ms=NOW_MS)
+    early.save(tmp_path / "keys" / founding.CERTIFICATE_KEY_FILE)
+    made = founding.create(tmp_path / "keys", path, issuer="assize.example/lab", now_unix_ms=NOW_MS)
     assert early.keyid in made.keys
     with pytest.raises(CertificateError, match="never overwritten"):
-        trust.create(tmp_path / "keys", path, issuer="assize.example/lab", now_unix_ms=NOW_MS)
+        founding.create(tmp_path / "keys", path, issuer="assize.example/lab", now_unix_ms=NOW_MS)
 
 
 def test_missing_trust_root_is_one_sentence(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from orchestrator.certificates import ed25519
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification import ed25519
+from orchestrator.verification.errors import VerificationError
 
 P = 2**255 - 19
 D = -121665 * pow(121666, -1, P) % P

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import handover
 from orchestrator.certificates import bundle
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification.errors import VerificationError
 from scoring.classify import View
 from scoring.pack_score import score_pack
 from scoring.tries import CertificateState

@@ -139,10 +139,10 @@ def test_unreadable_bundles(cli: Any, places: Callable[[str], str], tmp_path: Pa
 
 
 def _trust_root(folder: Path) -> str:
-    from orchestrator.certificates import trust
+    from orchestrator.certificates import founding
 
     path = folder / "trust-root.json"
-    trust.create(folder / "keys", path, issuer="test", now_unix_ms=1_790_000_000_000)
+    founding.create(folder / "keys", path, issuer="test", now_unix_ms=1_790_000_000_000)
     return str(path)
 
 

@@ -18,7 +18,7 @@ from orchestrator.cli.main import main
 from orchestrator.engine.stub import plan_stub
 from orchestrator.home import Home
 from orchestrator.ledger.migrate import open_ledger
-from orchestrator.screenings.certify import SCREENING_FILE
+from orchestrator.screenings.bundling import SCREENING_FILE
 
 TASKS = tuple(f"task-{letter}" for letter in "abcdefgh")
 LAB = Path(__file__).resolve().parents[2] / "assets" / "certificates" / "certificate_world.py"

@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.certificates import trust
+from orchestrator.certificates import founding, trust
+from orchestrator.certificates.keys import SigningKey
 from orchestrator.cli import doctor, doctor_home, doctor_host, doctor_models
 from orchestrator.cli.findings import Health
 from orchestrator.home import Home
 from orchestrator.ledger import invariants
+from orchestrator.log.writer import LogWriter
 from orchestrator.prices.sheet import PriceSheet
 from sandbox_images.lock import ImageLock, LockedImage
 
@@ -81,7 +83,7 @@ def home(tmp_path: Path, world: Any) -> Iterator[Home]:
     """A whole home: seeded ledger and evidence, keys, trust root, locked base image."""
     made = Home(tmp_path / "home")
     shutil.copytree(world.home.root, made.root)
-    trust.create(made.keys, made.trust_root, issuer="test", now_unix_ms=NOW_MS)
+    founding.create(made.keys, made.trust_root, issuer="test", now_unix_ms=NOW_MS)
     ImageLock(made.images_lock).record("assize/base:1", LockedImage(IMAGE, "local", "", "", "amd64", "test"))
     yield made
 
@@ -239,7 +241,7 @@ def test_key_modes_absent_keys_and_foreign_keys(fake: FakeEngine, home: Home, tm
     assert health(home)["key certificate"][0] is Health.BROKEN
     certificate.unlink()
     assert health(home)["key certificate"][0] is Health.MISSING
-    trust.create(tmp_path / "other", tmp_path / "other.json", issuer="test", now_unix_ms=NOW_MS)
+    founding.create(tmp_path / "other", tmp_path / "other.json", issuer="test", now_unix_ms=NOW_MS)
     shutil.copy(tmp_path / "other" / "certificate.pem", certificate)
     certificate.chmod(0o600)
     found = health(home)["key certificate"]
@@ -249,6 +251,27 @@ def test_key_modes_absent_keys_and_foreign_keys(fake: FakeEngine, home: Home, tm
     assert health(home)["key folder"][0] is Health.BROKEN
 
 
+def test_the_log_and_its_key(fake: FakeEngine, home: Home, tmp_path: Path) -> None:
+    """A log key of another home, a log whose files were lost, and one that is whole."""
+    root = trust.load(home.trust_root)
+    (origin,) = root.logs
+    check, key_path = f"log {origin}", home.keys / founding.LOG_KEY_FILE
+    assert health(home)[check][0] is Health.OK
+    key = SigningKey.load(key_path)
+    with LogWriter(home.log / origin, home.log_state / origin, origin, key) as writer:
+        writer.append([b"one\n", b"two\n"])
+    assert health(home)[check] == (Health.OK, f"2 entries in {home.log / origin}")
+    tile = next(path for path in (home.log / origin / "tile" / "0").rglob("*") if path.is_file())
+    tile.write_bytes(bytes(64))
+    assert health(home)[check][0] is Health.BROKEN
+    shutil.rmtree(home.log)
+    assert health(home)[check][0] is Health.BROKEN
+    founding.create(tmp_path / "other", tmp_path / "other.json", issuer="test", now_unix_ms=NOW_MS)
+    shutil.copy(tmp_path / "other" / founding.LOG_KEY_FILE, key_path)
+    key_path.chmod(0o600)
+    assert health(home)["key log"] == (Health.BROKEN, "signs for no log of the trust root")
+
+
 @pytest.mark.parametrize(("age_days", "expected"), [(0, Health.OK), (700, Health.WARN), (800, Health.BROKEN)])
 def test_trust_root_expiry(
     fake: FakeEngine, home: Home, monkeypatch: pytest.MonkeyPatch, age_days: int, expected: Health
@@ -256,7 +279,7 @@ def test_trust_root_expiry(
     """Two years valid: a warning in the last 60 days, broken afterwards."""
     home.trust_root.unlink()
     made_ms = time.time_ns() // 1_000_000 - age_days * 86_400_000
-    trust.create(home.keys, home.trust_root, issuer="test", now_unix_ms=made_ms)
+    founding.create(home.keys, home.trust_root, issuer="test", now_unix_ms=made_ms)
     assert health(home)["trust root"][0] is expected
 
 

@@ -24,7 +24,7 @@ from orchestrator.packs.catalog import BUNDLED
 from orchestrator.packs.freeze import load_lock, load_manifest
 from orchestrator.packs.manifest import identity
 from orchestrator.planning.plan import PlannedTask, plan_slots
-from orchestrator.screenings.certify import SCREENING_FILE
+from orchestrator.screenings.bundling import SCREENING_FILE
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.methods import METHODS, Excluded, result_of
 from orchestrator.screenings.scorecard import score_screening

@@ -8,11 +8,11 @@ import re
 import pytest
 
 from orchestrator.certificates import dsse, schema
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.log import entry
 from orchestrator.log.checkpoint import Checkpoint
 from orchestrator.log.entry import Position, position
+from orchestrator.verification.errors import VerificationError
 
 KEY = SigningKey.from_seed(bytes(32))
 SCREENING = "01JAA00000000000000000000A"

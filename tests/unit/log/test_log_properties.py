@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import checkpoint, entry, note, proof, tiles, tree, witness
 from orchestrator.log.checkpoint import log_key
 from orchestrator.log.proof import LogVerifier
 from orchestrator.log.tiles import ENTRIES, HEIGHT, WIDTH, Edge, Tiles, tile_path
+from orchestrator.verification.errors import VerificationError
 
 LEAVES = [tree.leaf_hash(b"%d" % number) for number in range(300)]
 SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -12,12 +12,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from orchestrator.certificates import ed25519
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import note, tree, witness
 from orchestrator.log.checkpoint import LogKey, log_key, open_checkpoint, parse_body
 from orchestrator.log.note import Kind
 from orchestrator.log.proof import LogVerifier, parse_proof
+from orchestrator.verification import ed25519
+from orchestrator.verification.errors import VerificationError
 
 Vectors = Callable[[str], Path]
 

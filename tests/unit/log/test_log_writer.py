@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from orchestrator.certificates.errors import VerificationError
 from orchestrator.log import keys, tiles
 from orchestrator.log.audit import audit
 from orchestrator.log.checkpoint import LogKey, log_key, open_checkpoint
@@ -21,6 +20,7 @@ from orchestrator.log.reader import LogReader
 from orchestrator.log.tiles import MAX_ENTRY_BYTES
 from orchestrator.log.witness import parse_policy
 from orchestrator.log.writer import LogWriter
+from orchestrator.verification.errors import VerificationError
 
 
 @pytest.fixture

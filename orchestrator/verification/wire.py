@@ -13,7 +13,7 @@ import json
 from typing import Any, Final
 
 from orchestrator import canonical
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification.errors import VerificationError
 
 
 def _refuse(text: str) -> Any:
@@ -60,8 +60,10 @@ def base64_decode(text: bytes, reason: str = "form") -> bytes:
         data = binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error:
         raise VerificationError(reason, "not base64") from None
-    tail = data[-(len(data) % 3 or 3) :]
-    if len(text) != (len(data) + 2) // 3 * 4 or binascii.b2a_base64(tail, newline=False) != text[-4:]:
+    whole, rest = divmod(len(data), 3)
+    # Without padding there are no unused bits.
+    has_odd_bits = rest > 0 and binascii.b2a_base64(data[-rest:], newline=False) != text[-4:]
+    if len(text) != (whole + (rest > 0)) * 4 or has_odd_bits:
         raise VerificationError(reason, "base64 that is not in its one standard form")
     return data
 

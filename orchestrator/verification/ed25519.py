@@ -13,7 +13,7 @@ from typing import Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from orchestrator.certificates.errors import VerificationError
+from orchestrator.verification.errors import VerificationError
 
 ALGORITHM: Final = "ed25519"
 KEY_BYTES: Final = 32
