@@ -11,13 +11,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from orchestrator.home import Home
+from orchestrator.screenings.installation import Installation
 from workers.rehearsal.process import RehearsalProcess
+from workers.sandbox.client import Engine
+from workers.sandbox.reaper import reap
 
 pytestmark = pytest.mark.docker
 
@@ -96,7 +101,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("docs-agent")
     (folder / "home").mkdir()
     (folder / "my-agent.toml").write_text(block("agents.md", "toml"))
@@ -110,7 +115,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     (task / "instruction.md").write_text("Create hello.txt with the word hello in it.\n")
     (task / "tests" / "test.sh").write_text(TEST)
     (task / "solution" / "solve.sh").write_text("#!/bin/sh\necho hello > hello.txt\n")
-    return Place(folder)
+    yield Place(folder)
+    # A home keeps the volumes of its agents' bundles; this one is thrown away.
+    installation = Installation.open(Home(folder / "home"))
+    installation.close()
+    reap(engine, installation.label, lambda label: False)
 
 
 @pytest.fixture(scope="module")
