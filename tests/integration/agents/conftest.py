@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.orders import plain_agent
 from orchestrator.screenings.relaying import Metering
 from orchestrator.screenings.wires import wire_of
+from sandbox_images.host import apt_install
 from workers.attempt.runner import AttemptRunner
 from workers.rehearsal.script import find_script
 from workers.sandbox.client import Engine
@@ -75,6 +77,10 @@ def packed_agent(
         parts = (text, VERSIONS[name], repr(image), LOCK.read_text("utf-8") if image else "")
         place = cache / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
         if not place.exists():
+            if image is None and shutil.which("npm") is None:
+                apt_install(
+                    ["npm"], lambda line: None, why="agents of the npm registry are packed by its client"
+                )
             with tempfile.TemporaryDirectory(dir=cache, prefix="packing-") as folder:
                 bundle, scratch = Path(folder, "bundle"), Path(folder, "scratch")
                 bundle.mkdir()
@@ -167,9 +173,7 @@ def run_agent(
     def run(name: str, script: str, cap_nusd: int = 10**9) -> tuple[AttemptReport, Seen]:
         agent = registered(name)
         model = PinnedModel("main", MODELS[name], "rehearsal")
-        revision = agent.revision.with_model(
-            ModelRole(role="main", id=model.model, provider=model.provider)
-        )
+        revision = agent.revision.with_model(ModelRole(role="main", id=model.model, provider=model.provider))
         terms = RelayTerms(
             models=(model,),
             cap_nusd=cap_nusd,
@@ -184,7 +188,7 @@ def run_agent(
         )
         order = make_order(
             "true",
-            "test \"$(cat /tmp/hello.txt)\" = hello && echo 1 > /logs/verifier/reward.txt",
+            'test "$(cat /tmp/hello.txt)" = hello && echo 1 > /logs/verifier/reward.txt',
             agent=plain_agent(revision, Metering(terms, wire_of(revision, model, ()), 8192)),
             bundle_dir=agent.bundle_dir,
             bundle_digest=revision.bundle_digest,
