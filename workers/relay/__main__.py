@@ -1,6 +1,6 @@
 """The relay process: configuration and commands on standard input, answers and states on standard output.
 
-One JSON object a line. First line in: a `RelayConfig`. Then `{"id", "do": "open"|"close"|"state", ...}`,
+One JSON object a line. First line in: a `RelayConfig`. Then `{"id", "do": "open"|"close", ...}`,
 answered by `{"id", "ok": ...}` or `{"id", "error": "..."}`; in between `{"event": "state", "state": ...}`.
 The end of standard input means that the worker is gone: every lane is closed and the process ends.
 """
@@ -67,9 +67,7 @@ async def _do(relay: Relay, asked: Mapping[str, Any]) -> Any:
     if asked["do"] == "open":
         path, token = await relay.open(LaneOrder.from_data(asked["lane"]))
         return {"socket": str(path), "token": token}
-    if asked["do"] == "close":
-        return (await relay.close(asked["lane_id"])).as_data()
-    return relay.state(asked["lane_id"]).as_data()
+    return (await relay.close(asked["lane_id"])).as_data()
 
 
 async def _standard_input() -> asyncio.StreamReader:

@@ -40,7 +40,6 @@ class Relay:
         self._providers = {one.name: one for one in config.providers}
         self._redactor = Redactor(one.key for one in config.providers)
         self._lanes: dict[str, tuple[Lane, web.ServerRunner]] = {}
-        self._due: set[str] = set()
         self._upstream: Upstream
 
     async def __aenter__(self) -> Relay:
@@ -55,7 +54,7 @@ class Relay:
         """Start to listen for a lane; returns the path of its socket and its token."""
         if order.lane_id in self._lanes:
             raise RelayError(f"lane {order.lane_id} is open already")
-        lane = Lane(order, self._providers, self._prices, self._redactor, self._soon)
+        lane = Lane(order, self._providers, self._prices, self._redactor, self._report)
         server = web.Server(
             Handler(lane, self._upstream),
             auto_decompress=False,
@@ -74,10 +73,6 @@ class Relay:
         self._lanes[order.lane_id] = lane, runner
         return path, lane.token
 
-    def state(self, lane_id: str) -> LaneState:
-        """The lane as it is now."""
-        return self._lane(lane_id)[0].state()
-
     async def close(self, lane_id: str) -> LaneSummary:
         """End a lane: its token is dead at once, open calls are read to their end, then it is summed up."""
         lane, runner = self._lane(lane_id)
@@ -95,14 +90,5 @@ class Relay:
             raise UnknownLaneError(f"no lane {lane_id} is open")
         return found
 
-    def _soon(self, lane: Lane) -> None:
-        """Report a lane once per turn of the loop, however much happened in it."""
-        lane_id = lane.order.lane_id
-        if lane_id in self._due:
-            return
-        self._due.add(lane_id)
-        asyncio.get_running_loop().call_soon(self._report, lane)
-
     def _report(self, lane: Lane) -> None:
-        self._due.discard(lane.order.lane_id)
         self._changed(lane.state())
