@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import re
 import tempfile
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,9 +12,9 @@ from orchestrator.home import Home
 from orchestrator.prices.errors import PriceError
 from orchestrator.prices.sheet import PriceSheet
 from orchestrator.providers import FILE_NAME, WELL_KNOWN, ProviderError, load_accounts
+from orchestrator.relay_folders import left_behind
 
 OLD_SHEET_DAYS: Final = 30
-_RELAY_FOLDER: Final = re.compile(r"assize-relay-\d+-[0-9a-f]+")
 
 
 def providers(home: Home) -> Finding:
@@ -57,30 +54,10 @@ def price_sheet() -> Finding:
 
 def relay_folders() -> Finding:
     """Socket folders of relays whose worker is dead; they are listed, never removed here."""
-    left = [
-        str(path)
-        for place in _places()
-        for path in sorted(place.glob("assize-relay-*"))
-        if _RELAY_FOLDER.fullmatch(path.name) and _abandoned(path)
-    ]
+    left = left_behind(_places())
     if left:
-        return warn("relay folders", ", ".join(left), "the next `assize screen` removes them")
+        return warn("relay folders", ", ".join(map(str, left)), "the next `assize screen` removes them")
     return ok("relay folders", "no leftovers")
-
-
-def _abandoned(folder: Path) -> bool:
-    """Whether nobody holds the lock that a living worker has on its folder."""
-    try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return False  # somebody else's, or gone
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(lock)
-    return True
 
 
 def _places() -> tuple[Path, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import secrets
 import shutil
 import tempfile
@@ -18,8 +17,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from orchestrator.relay_folders import PREFIX, left_behind
+
 _RUN: Final = Path("/run")
-_NAME: Final = re.compile(r"assize-relay-\d+-[0-9a-f]+")
 
 
 def parents() -> tuple[Path, ...]:
@@ -31,12 +31,12 @@ def parents() -> tuple[Path, ...]:
 @contextlib.contextmanager
 def socket_folder(parent: Path | None = None) -> Iterator[Path]:
     """A new folder below `parent`, removed at the end; raises `OSError` when it cannot be made."""
-    made = Path(tempfile.mkdtemp(prefix=".assize-relay-", dir=parent or parents()[0]))
+    made = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=parent or parents()[0]))
     lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # Only now does it get a name that `reap` looks at: nobody ever sees one of those without its lock.
-        folder = made.rename(made.with_name(f"assize-relay-{os.getpid()}-{secrets.token_hex(4)}"))
+        folder = made.rename(made.with_name(f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"))
         try:
             yield folder
         finally:
@@ -47,24 +47,7 @@ def socket_folder(parent: Path | None = None) -> Iterator[Path]:
 
 def reap(where: Iterable[Path] | None = None) -> list[Path]:
     """Remove the folders whose worker is dead; returns what was removed. What cannot be, stays."""
-    removed = []
-    for parent in parents() if where is None else where:
-        for found in sorted(parent.glob("assize-relay-*")):
-            if _NAME.fullmatch(found.name) and not found.is_symlink() and _abandoned(found):
-                shutil.rmtree(found, ignore_errors=True)
-                removed.append(found)
+    removed = left_behind(parents() if where is None else where)
+    for found in removed:
+        shutil.rmtree(found, ignore_errors=True)
     return removed
-
-
-def _abandoned(folder: Path) -> bool:
-    try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return False  # somebody else's, or gone
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(lock)
-    return True
