@@ -63,22 +63,31 @@ class Provider:
 
 @dataclass(frozen=True)
 class RelayConfig:
-    """The whole configuration of a relay process. `prices` is a price sheet as plain data."""
+    """The whole configuration of a relay process. `prices` is a price sheet as plain data.
+
+    `limits_dir` is where the relays of a host keep providers' limits together; None: this one alone.
+    """
 
     providers: tuple[Provider, ...]
     prices: Mapping[str, Any]
     drain_s: float = 30.0
     idle_s: float = 600.0
+    limits_dir: Path | None = None
 
     def as_data(self) -> dict[str, Any]:
         """For the pipe to the relay only: it holds the keys."""
-        return {**vars(self), "providers": [one.as_data() for one in self.providers]}
+        return {
+            **vars(self),
+            "providers": [one.as_data() for one in self.providers],
+            "limits_dir": None if self.limits_dir is None else str(self.limits_dir),
+        }
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> RelayConfig:
         """The inverse of `as_data`."""
         providers = tuple(Provider.from_data(one) for one in data["providers"])
-        return cls(**{**data, "providers": providers})
+        limits_dir = None if data["limits_dir"] is None else Path(data["limits_dir"])
+        return cls(**{**data, "providers": providers, "limits_dir": limits_dir})
 
 
 @dataclass(frozen=True)

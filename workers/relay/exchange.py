@@ -60,9 +60,12 @@ class Exchange:
             self.outbox.end(broken=True)
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, a call must not stay open for ever
-            # Trouble of our own (a full disk, a limit): the provider may have been paid.
+            # Trouble of our own (a full disk, a limit): once it was sent, the provider may have been paid.
             self._lane.tally.platform_fault = f"relay:{type(error).__name__}"
-            self._settle(_CUT, "relay")
+            if self._dispatched:
+                self._settle(_CUT, "relay")
+            else:
+                self._release(0, "platform", "relay")
             if self.outbox.begun:
                 self.outbox.end(broken=True)
             self._refuse(Refusal.PLATFORM_FAULT, "the relay cannot go on with this call")

@@ -43,7 +43,7 @@ class Relay:
         self._upstream: Upstream
 
     async def __aenter__(self) -> Relay:
-        self._upstream = Upstream(self._config.providers, self._config.idle_s)
+        self._upstream = Upstream(self._config.providers, self._config.idle_s, self._config.limits_dir)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -6,9 +6,8 @@ environment, no decompression.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 import aiohttp
@@ -16,12 +15,12 @@ import yarl
 
 from workers.relay.config import Provider
 from workers.relay.errors import RelayError
+from workers.relay.gate import Gate
 
 _CONNECT_S: Final = 10.0
 _KEEPALIVE_S: Final = 15.0  # shorter than any provider's own, so that a pooled connection is still open
 _HEADER_LIMIT: Final = 1 << 16
 _OURS: Final = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-_MINUTE_S: Final = 60.0
 
 
 class UnreachableError(RelayError):
@@ -32,35 +31,13 @@ class UnreachableError(RelayError):
         self.reached = reached
 
 
-class Gate:
-    """Concurrency and request rate of one provider, for all attempts of this host."""
-
-    def __init__(self, provider: Provider) -> None:
-        self._places: contextlib.AbstractAsyncContextManager[None] = (
-            asyncio.Semaphore(provider.max_parallel) if provider.max_parallel else contextlib.nullcontext()
-        )
-        rate = provider.requests_per_minute
-        self._gap_s = _MINUTE_S / rate if rate else 0.0
-        self._next = 0.0
-
-    @contextlib.asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Wait for a turn and keep it while the call runs."""
-        async with self._places:
-            now = asyncio.get_running_loop().time()
-            start, self._next = max(now, self._next), max(now, self._next) + self._gap_s
-            if start > now:
-                await asyncio.sleep(start - now)
-            yield
-
-
 class Upstream:
     """Sessions and gates of all providers; made inside the running event loop."""
 
-    def __init__(self, providers: Iterable[Provider], idle_s: float) -> None:
+    def __init__(self, providers: Iterable[Provider], idle_s: float, limits_dir: Path | None = None) -> None:
         self.gates: Mapping[str, Gate]
         listed = list(providers)
-        self.gates = {one.name: Gate(one) for one in listed}
+        self.gates = {one.name: Gate(one, limits_dir) for one in listed}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
         self._sessions = {one.name: self._session(one, timeout) for one in listed}
 

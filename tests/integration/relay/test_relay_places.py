@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from aiohttp import web
 from orchestrator.prices.entry import ModelPrice, Rates
 from orchestrator.prices.sheet import PriceSheet
 from workers.relay.config import LaneOrder, Pin, Provider, RelayConfig
+from workers.relay.host_limits import limits_folder
 from workers.relay.process import OpenLane, RelayProcess
 
 ANSWER = {
@@ -42,6 +44,7 @@ class Turnstile:
 
     def __post_init__(self) -> None:
         self._started = threading.Event()
+        self.two_inside = threading.Event()
         self._turns = asyncio.Semaphore(0)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -75,6 +78,8 @@ class Turnstile:
         self.came += 1
         self.inside += 1
         self.most = max(self.most, self.inside)
+        if self.inside == 2:
+            self.two_inside.set()
         await self._turns.acquire()
         self.inside -= 1
         return web.json_response(ANSWER)
@@ -120,6 +125,24 @@ def test_all_lanes_of_a_host_share_a_providers_places(turnstile: Turnstile, tmp_
     assert [one.state.spent_nusd for one in summaries] == [3 * COST_NUSD] * 2
 
 
+def test_all_relays_of_a_host_share_a_providers_places(turnstile: Turnstile, tmp_path: Path) -> None:
+    """The same with two relay processes, as two screenings at a time have: never three at the provider."""
+    address = f"http://127.0.0.1:{turnstile.port}/v1"
+    provider = Provider("openai", address, "sk-0123456789", max_parallel=2)
+    limits = limits_folder(tmp_path)
+    with contextlib.ExitStack() as stack:
+        lanes = []
+        for name in ("one", "two"):
+            relay = RelayProcess(RelayConfig((provider,), _sheet(), limits_dir=limits))
+            stack.callback(relay.close)
+            pins = (Pin("model-a", "openai"),)
+            order = LaneOrder(name, "agent", tmp_path / name, tmp_path / name / "s", pins, 10**9, None)
+            lanes.append(relay.open(order))
+        answers = asyncio.run(asyncio.wait_for(_through(turnstile, lanes), SOON_S))
+    assert answers == [200] * 6
+    assert (turnstile.came, turnstile.most) == (6, 2)
+
+
 async def _ask(lane: OpenLane) -> int:
     connector, headers = aiohttp.UnixConnector(str(lane.socket)), {"authorization": f"Bearer {lane.token}"}
     async with aiohttp.ClientSession(connector=connector) as session:
@@ -133,6 +156,7 @@ async def _through(turnstile: Turnstile, lanes: list[OpenLane]) -> list[int]:
     calls = [asyncio.create_task(_ask(lane)) for lane in lanes for _ in range(3)]
     for lane in lanes:  # every call is admitted and holds its money while it waits for its turn
         await asyncio.to_thread(lane.wait_for, lambda state: state.open_calls == 3, SOON_S)
+    assert await asyncio.to_thread(turnstile.two_inside.wait, SOON_S)
     for _ in calls:
         turnstile.let_out()
     return list(await asyncio.gather(*calls))

@@ -21,12 +21,12 @@ from workers.relay.budget import Budget
 from workers.relay.config import LaneOrder, Pin, Policy, Provider
 from workers.relay.errors import RefusedError
 from workers.relay.exchange import Exchange
+from workers.relay.gate import Gate
 from workers.relay.history import History
 from workers.relay.lane import Lane
 from workers.relay.outbox import Head
 from workers.relay.redact import Redactor
 from workers.relay.routes import Purpose, Route
-from workers.relay.upstream import Gate
 from workers.relay.wire.family import Family
 from workers.relay.wire.usage import Completeness
 

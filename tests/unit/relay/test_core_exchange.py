@@ -14,8 +14,9 @@ import aiohttp
 import pytest
 
 from orchestrator.evidence.transcript import Kind
+from workers.relay.gate import Gate
 from workers.relay.routes import Purpose, Route
-from workers.relay.upstream import Gate, UnreachableError
+from workers.relay.upstream import UnreachableError
 from workers.relay.wire.family import Family
 
 KEY = "sk-live-0123456789abcdefghijklmn"

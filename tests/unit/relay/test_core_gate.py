@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workers.relay.config import Provider
-from workers.relay.upstream import Gate
+from workers.relay.gate import Gate
 
 
 class _Selector(selectors.SelectSelector):
