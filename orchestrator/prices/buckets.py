@@ -34,11 +34,17 @@ class Buckets:
         return {name: getattr(self, name) for name in TOKEN_BUCKETS}
 
     def __add__(self, other: Buckets) -> Buckets:
-        mine, theirs = self.tokens(), other.tokens()
-        calls = {
-            kind: self.calls.get(kind, 0) + other.calls.get(kind, 0) for kind in {*self.calls, *other.calls}
-        }
-        return Buckets(**{name: mine[name] + theirs[name] for name in mine}, calls=calls)
+        kinds = {*self.calls, *other.calls}
+        return Buckets(
+            input=self.input + other.input,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write_5m=self.cache_write_5m + other.cache_write_5m,
+            cache_write_1h=self.cache_write_1h + other.cache_write_1h,
+            output=self.output + other.output,
+            audio_input=self.audio_input + other.audio_input,
+            audio_output=self.audio_output + other.audio_output,
+            calls={kind: self.calls.get(kind, 0) + other.calls.get(kind, 0) for kind in kinds},
+        )
 
 
 TOKEN_BUCKETS: Final = tuple(item.name for item in fields(Buckets) if item.name != "calls")

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+import uvloop
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web import RequestPayloadError
 
@@ -112,7 +113,8 @@ def main() -> None:
     # The objects that are alive now live for ever; sweeping them again would delay calls.
     gc.collect()
     gc.freeze()
-    asyncio.run(_main())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_main())
 
 
 if __name__ == "__main__":

@@ -99,22 +99,18 @@ class Exchange:
         self._refuse(Refusal.PROVIDER_UNREACHABLE, "the provider did not answer")
 
     async def _answered(self, answer: aiohttp.ClientResponse) -> None:
-        given = [(name, value) for name, value in answer.headers.items()]
-        shown = {
-            name: self._lane.redactor.scrub_text(value)
-            for name, value in headers.for_transcript(given).items()
-        }
-        self._lane.record(Kind.HEAD, self._call, {"status": answer.status, "headers": shown})
+        scrub = self._lane.redactor.scrub_text
+        given = [(name, scrub(value)) for name, value in answer.headers.items()]
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        streams = kind == "text/event-stream"
+        told = {"status": answer.status, "headers": headers.for_transcript(given)}
+        self._lane.record(Kind.HEAD, self._call, told, with_next=not streams)
         unpacker = Unpacker(answer.headers.get("content-encoding", ""))
-        passed = [
-            (name, self._lane.redactor.scrub_text(value))
-            for name, value in headers.to_client(given, decoded=unpacker.active)
-        ]
+        passed = headers.to_client(given, decoded=unpacker.active)
         if not 200 <= answer.status < 300:
             await self._failed(answer, unpacker, passed)
             return
-        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "text/event-stream":
+        if streams:
             await self._events(answer, unpacker, passed)
         else:
             await self._document(answer, unpacker, passed)
@@ -233,7 +229,7 @@ class Exchange:
         raw = b"".join(self._batch)
         raw, kept = (self._lane.redactor.scrub(raw), b"") if last else self._lane.redactor.cut(raw)
         if raw:
-            self._lane.record(Kind.BODY, self._call, {}, raw)
+            self._lane.record(Kind.BODY, self._call, {}, raw, with_next=last)
         self._batch = [kept] if kept else []
         self._batched_bytes = len(kept)
 
@@ -273,12 +269,12 @@ class Exchange:
     def _without_keys(self, reading: Reading) -> Reading:
         """The provider's own words end in evidence too."""
         scrub = self._lane.redactor.scrub_text
-        return replace(
-            reading,
-            flags=tuple(scrub(flag) for flag in reading.flags),
-            finish=None if reading.finish is None else scrub(reading.finish),
-            served_model=None if reading.served_model is None else scrub(reading.served_model),
-        )
+        flags = tuple(scrub(flag) for flag in reading.flags)
+        finish = None if reading.finish is None else scrub(reading.finish)
+        served = None if reading.served_model is None else scrub(reading.served_model)
+        if (flags, finish, served) == (reading.flags, reading.finish, reading.served_model):
+            return reading
+        return replace(reading, flags=flags, finish=finish, served_model=served)
 
     def _release(self, status: int, last: Any, problem: str) -> None:
         lane = self._lane

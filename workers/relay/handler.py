@@ -170,9 +170,9 @@ class Handler:
 
 
 def _write_ahead(lane: Lane, call: int, admitted: Admission, shown: Mapping[str, Any], body: bytes) -> None:
-    lane.record(Kind.REQUEST, call, shown, lane.redactor.scrub(body))
+    lane.record(Kind.REQUEST, call, shown, lane.redactor.scrub(body), with_next=True)
     if admitted.changed:
-        lane.record(Kind.SENT, call, {}, lane.redactor.scrub(admitted.sent))
+        lane.record(Kind.SENT, call, {}, lane.redactor.scrub(admitted.sent), with_next=True)
     held = admitted.held
     lane.record(
         Kind.ADMIT,

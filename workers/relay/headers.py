@@ -67,6 +67,8 @@ _OPERATOR: Final = frozenset(
         "nel",
     }
 )
+_NOT_FORWARDED: Final = _HOP | _STEERING
+_NOT_RETURNED: Final = _HOP | _OPERATOR
 _KEPT_IN_TRANSCRIPT: Final = frozenset(
     {
         "content-type",
@@ -88,17 +90,21 @@ Headers = Iterable[tuple[str, str]]
 
 def _named_by_connection(headers: list[tuple[str, str]]) -> frozenset[str]:
     values = [value for name, value in headers if name.lower() == "connection"]
+    if not values:
+        return frozenset()
     return frozenset(part.strip().lower() for value in values for part in value.split(","))
 
 
 def to_provider(headers: Headers, family: Family, key: str) -> list[tuple[str, str]]:
     """Headers of the forwarded request: the client's, then our encoding wish and the provider's key."""
     given = list(headers)
-    dropped = _HOP | _STEERING | _named_by_connection(given)
+    named = _named_by_connection(given)
     kept = [
         (name, value)
         for name, value in given
-        if name.lower() not in dropped and not name.lower().startswith(_STEERING_PREFIXES)
+        if (lower := name.lower()) not in _NOT_FORWARDED
+        and lower not in named
+        and not lower.startswith(_STEERING_PREFIXES)
     ]
     kept.append(("accept-encoding", "identity"))
     if family is Family.ANTHROPIC:
@@ -116,10 +122,14 @@ def to_client(headers: Headers, *, decoded: bool) -> list[tuple[str, str]]:
     `decoded` says that the body is passed on unpacked, so that its encoding no longer holds.
     """
     given = list(headers)
-    dropped = _HOP | _OPERATOR | _named_by_connection(given)
+    dropped = _named_by_connection(given)
     if decoded:
         dropped |= {"content-encoding"}
-    return [(name, value) for name, value in given if name.lower() not in dropped]
+    return [
+        (name, value)
+        for name, value in given
+        if (lower := name.lower()) not in _NOT_RETURNED and lower not in dropped
+    ]
 
 
 def for_transcript(headers: Headers) -> dict[str, str]:

@@ -90,9 +90,17 @@ class Lane:
         """Microseconds since the lane was opened."""
         return self._transcript.since_open_us()
 
-    def record(self, kind: Kind, call: int, data: Mapping[str, Any], payload: bytes | None = None) -> None:
-        """Append to the transcript; `OSError` is the caller's to handle."""
-        self._transcript.add(kind, call, data, payload)
+    def record(
+        self,
+        kind: Kind,
+        call: int,
+        data: Mapping[str, Any],
+        payload: bytes | None = None,
+        *,
+        with_next: bool = False,
+    ) -> None:
+        """Append to the transcript (see `Transcript.add`); `OSError` is the caller's to handle."""
+        self._transcript.add(kind, call, data, payload, with_next=with_next)
 
     def deny(self, call: int, code: Refusal, message: str, request: Mapping[str, Any], body: bytes) -> None:
         """Count and record a refusal; the body's digest stays, its text does not."""

@@ -27,12 +27,11 @@ class Redactor:
                 self._prefixes.append((raw[:_LEAST_PREFIX], raw))
         # The longest first, so that an encoding which contains another is replaced as a whole.
         self._needles = sorted(needles, key=len, reverse=True)
+        self._signs = [*needles, *(prefix for prefix, _ in self._prefixes)]
 
     def touches(self, data: bytes) -> bool:
         """Whether anything would be replaced."""
-        return any(needle in data for needle in self._needles) or any(
-            prefix in data for prefix, _ in self._prefixes
-        )
+        return any(map(data.__contains__, self._signs))
 
     def scrub(self, data: bytes) -> bytes:
         """`data` without keys; a prefix of at least 12 bytes goes as far as it agrees with the key."""
@@ -61,6 +60,8 @@ class Redactor:
 
     def scrub_text(self, text: str) -> str:
         """The same for text, such as a header value."""
+        if text.isascii() and not self.touches(text.encode()):
+            return text
         whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         return self.scrub(whole.encode()).decode("utf-8", "replace")
 

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 from orchestrator.evidence.transcript import START, Kind
 
 FILE_NAME: Final = "transcript.jsonl"
@@ -24,6 +26,14 @@ PAYLOAD_LIMIT_BYTES: Final = 256 << 20
 the room, and must stay below what the signer reads."""
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(record)
+    except TypeError:
+        # Half a surrogate pair, in a name of the provider's for instance, must not cost us the record.
+        return _ENCODER.encode(record).encode("utf-8", "replace")
 
 
 def _payload(raw: bytes, keep: bool) -> dict[str, Any]:
@@ -37,7 +47,10 @@ def _payload(raw: bytes, keep: bool) -> dict[str, Any]:
 
 
 class Transcript:
-    """Appends records to a new file; one writer."""
+    """Appends records to a new file; one writer.
+
+    `head` and `records` include records that wait in memory for the next one (see `add`).
+    """
 
     def __init__(self, folder: Path, lane_id: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -48,6 +61,8 @@ class Transcript:
         self._opened = time.monotonic_ns()
         self._payload_left = PAYLOAD_LIMIT_BYTES
         self._size = 0
+        self._waiting: list[bytes] = []
+        self._written = (START, 0)
         self.head = START
         self.records = 0
 
@@ -63,17 +78,20 @@ class Transcript:
         payload: bytes | None = None,
         *,
         keep: bool = True,
+        with_next: bool = False,
     ) -> None:
         """Append one record; returns when the operating system has it. `call` is 0 outside of a call.
 
-        Raises `OSError` when it cannot be written: the caller must not go on as if it were.
+        With `with_next` it waits in memory and is written together with the next record, whoever's that is:
+        for a record that nothing rests on before that one is there. Raises `OSError` when something cannot be
+        written, and forgets what waited: the caller must not go on as if it were there.
         """
         record: dict[str, Any] = {
             "seq": self.records,
             "atUs": self.since_open_us(),
             "lane": self._lane,
             "call": call,
-            "kind": kind.value,
+            "kind": kind,
             "data": dict(data),
         }
         if payload is not None:
@@ -81,24 +99,31 @@ class Transcript:
             self._payload_left -= len(payload) if keep else 0
             record["payload"] = _payload(payload, keep)
         record["prev"] = self.head
-        # Half a surrogate pair, in a name of the provider's for instance, must not cost us the record.
-        line = _ENCODER.encode(record).encode("utf-8", "replace")
-        self._write(line + b"\n")
+        line = _line(record)
+        self._waiting += (line, b"\n")
         self.head = hashlib.sha256(line).hexdigest()
         self.records += 1
+        if not with_next:
+            self._write()
 
-    def _write(self, data: bytes) -> None:
-        """All of it or nothing: after half a line every later record would be lost to a reader."""
+    def _write(self) -> None:
+        """All that waits or nothing: after half a line every later record would be lost to a reader."""
+        data = b"".join(self._waiting)
+        self._waiting.clear()
         view = memoryview(data)
         try:
             while view:
                 view = view[os.write(self._file, view) :]
         except OSError:
+            self.head, self.records = self._written
             os.ftruncate(self._file, self._size)
             raise
         self._size += len(data)
+        self._written = self.head, self.records
 
     def close(self) -> None:
         """Give the file back after it has reached the disk."""
+        if self._waiting:
+            self._write()
         os.fsync(self._file)
         os.close(self._file)

@@ -250,3 +250,54 @@ def test_a_record_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch
     with pytest.raises(OSError, match="no space left"):
         made.add(Kind.ADMIT, 1, {"holdNusd": 5})
     assert (made.head, made.records) == (START, 0)
+
+
+def test_a_record_that_waits_is_written_with_the_next(tmp_path: Path) -> None:
+    """One write for what belongs together, in order; nothing is in the file before."""
+    made = Transcript(tmp_path, "lane")
+    made.add(Kind.REQUEST, 1, {}, b"{}", with_next=True)
+    made.add(Kind.SENT, 1, {}, b"{ }", with_next=True)
+    assert made.path.read_bytes() == b""
+    made.add(Kind.ADMIT, 1, {"holdNusd": 5})
+    chain = read(made.path.read_bytes())
+    assert [record["kind"] for record in chain.records] == ["request", "sent", "admit"]
+    assert (chain.head, len(chain.records)) == (made.head, made.records)
+    made.close()
+
+
+def test_what_waits_at_the_end_is_written(tmp_path: Path) -> None:
+    """Closing loses nothing."""
+    made = Transcript(tmp_path, "lane")
+    made.add(Kind.HEAD, 1, {"status": 200}, with_next=True)
+    made.close()
+    assert read(made.path.read_bytes()).head == made.head != START
+
+
+def test_what_waited_is_forgotten_with_a_write_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chain goes on from the last record that is really there."""
+
+    def full(file: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    made = Transcript(tmp_path, "lane")
+    made.add(Kind.OPEN, 0, {})
+    made.add(Kind.REQUEST, 1, {}, b"{}", with_next=True)
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="no space left"):
+        patched.setattr(os, "write", full)
+        made.add(Kind.ADMIT, 1, {"holdNusd": 5})
+    made.add(Kind.CLOSE, 0, {})
+    made.close()
+    chain = read(made.path.read_bytes())
+    assert [record["kind"] for record in chain.records] == ["open", "close"]
+    assert (chain.head, len(chain.records)) == (made.head, made.records)
+
+
+@given(
+    st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text(), max_size=5), st.text()
+)
+def test_both_encoders_write_the_same_line(data: dict[str, Any], text: str) -> None:
+    """The fast one refuses what it cannot write (2^64, half a pair); the other one takes over unnoticed."""
+    record = {"data": data, "payload": {"text": text}}
+    assert json.loads(transcript._line(record)) == json.loads(json.dumps(record))

@@ -215,10 +215,10 @@ def test_a_full_disk_is_trouble_of_the_house_and_no_hold_stays_open(
     """Whatever cannot be written: the call ends, its hold is booked or its cost, the try is not judged."""
     write = bench.lane.record
 
-    def full(what: Kind, *rest: Any) -> None:
+    def full(what: Kind, *rest: Any, **more: Any) -> None:
         if what is kind:
             raise OSError(errno.ENOSPC, "no space left")
-        write(what, *rest)
+        write(what, *rest, **more)
 
     monkeypatch.setattr(bench.lane, "record", full)
     pieces = [b": " + b"x" * BATCH_BYTES + b"\n\n", *usage_events()]

@@ -71,7 +71,8 @@ def parse_body(raw: bytes) -> dict[str, Any]:
     `MOST_ITEMS` (body_too_large) is not even parsed. What is accepted, written by `json.dumps` without ASCII
     escapes, is an equal document.
     """
-    if items_in(raw) > MOST_ITEMS:
+    items = items_in(raw)
+    if items > MOST_ITEMS:
         raise BadRequestError(f"the body holds more than {MOST_ITEMS} items", Refusal.BODY_TOO_LARGE)
     try:
         body = _DECODER.decode(raw.decode("utf-8"))
@@ -83,7 +84,7 @@ def parse_body(raw: bytes) -> dict[str, Any]:
         raise BadRequestError("the body is not JSON") from None
     if not isinstance(body, dict):
         raise BadRequestError("the body is not a JSON object")
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
+    if items > MAX_DEPTH and raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         _check_depth(body)
     if _SURROGATE.search(raw) is not None:
         try:

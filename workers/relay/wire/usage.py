@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Sequence
@@ -89,7 +90,7 @@ class JsonMeter:
 
     def finish(self, *, clean: bool) -> Reading:
         """Parses the body; one that is not JSON is unknown and the provider's fault."""
-        text = self._body.decode("utf-8-sig", "replace").strip()
+        text = self._body.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").strip()
         if self._too_large:
             self._tally.note_garbage("answer_too_large")
         elif self._arrays and text.startswith("["):
