@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Final
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,15 @@ class Buckets:
 
     def tokens(self) -> dict[str, int]:
         """Token counts by bucket name."""
-        return {name: getattr(self, name) for name in TOKEN_BUCKETS}
+        return {
+            "input": self.input,
+            "cache_read": self.cache_read,
+            "cache_write_5m": self.cache_write_5m,
+            "cache_write_1h": self.cache_write_1h,
+            "output": self.output,
+            "audio_input": self.audio_input,
+            "audio_output": self.audio_output,
+        }
 
     def __add__(self, other: Buckets) -> Buckets:
         kinds = {*self.calls, *other.calls}
@@ -45,7 +52,3 @@ class Buckets:
             audio_output=self.audio_output + other.audio_output,
             calls={kind: self.calls.get(kind, 0) + other.calls.get(kind, 0) for kind in kinds},
         )
-
-
-TOKEN_BUCKETS: Final = tuple(item.name for item in fields(Buckets) if item.name != "calls")
-"""Names of the token counts, in order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta, timezone
 from types import ModuleType
 from typing import Any
@@ -143,3 +144,13 @@ def test_buckets_priced_on_a_day_of_the_sheet(price_of: PriceOf) -> None:
     price = price_of(valid_to="2026-02-01")
     assert price.valid_on(date(2026, 1, 1)) and price.valid_on(date(2026, 1, 31))
     assert not price.valid_on(date(2025, 12, 31)) and not price.valid_on(date(2026, 2, 1))
+
+
+def test_every_bucket_is_told_and_added() -> None:
+    """A bucket that is forgotten in one of the two would be billed and not counted, or counted and not billed."""
+    names = [item.name for item in fields(Buckets) if item.name != "calls"]
+    counts = {name: 3**number for number, name in enumerate(names)}
+    used = Buckets(**counts, calls={"web_search": 2})
+    assert used.tokens() == counts
+    assert (used + used).tokens() == {name: 2 * count for name, count in counts.items()}
+    assert (used + Buckets(calls={"web_search": 1, "other": 4})).calls == {"web_search": 3, "other": 4}
