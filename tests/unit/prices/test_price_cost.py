@@ -147,7 +147,7 @@ def test_buckets_priced_on_a_day_of_the_sheet(price_of: PriceOf) -> None:
 
 
 def test_every_bucket_is_told_and_added() -> None:
-    """A bucket that is forgotten in one of the two would be billed and not counted, or counted and not billed."""
+    """A bucket that one of the two forgets would be counted and not billed, or billed and not counted."""
     names = [item.name for item in fields(Buckets) if item.name != "calls"]
     counts = {name: 3**number for number, name in enumerate(names)}
     used = Buckets(**counts, calls={"web_search": 2})
