@@ -154,7 +154,10 @@ class _Attempt:
         self.order = order
         self.control = control
         self.clock = _Clockwork()
-        self.facts: dict[str, Any] = {"grader_proven": order.grader_proven}
+        self.facts: dict[str, Any] = {
+            "grader_proven": order.grader_proven,
+            "suspect_elsewhere": order.suspect_elsewhere,
+        }
         self.agent = AgentPhase()
         self.source: Source | None = None
         self.first: Future[Started] | None = None
@@ -321,6 +324,7 @@ class _Attempt:
             grader_clock_value=graded.clock_value,
             grader_exit_code=graded.exit_code,
             grader_death=graded.death,
+            grader_host_oom=graded.host_oom,
             reward=verdict.reward,
             reward_passes=verdict.passes,
             verdict_problem=verdict.problem,
