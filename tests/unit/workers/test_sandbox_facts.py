@@ -150,17 +150,28 @@ def test_waiting_ends_without_the_event(watch: EngineWatch) -> None:
     assert not watch.wait_for(ID, "die", 0.01)
 
 
-def test_a_forgotten_or_destroyed_container_leaves_nothing(watch: EngineWatch, events: FakeEvents) -> None:
-    """A worker that runs for weeks must not remember every container."""
-    for container in ("a" * 64, "b" * 64):
+def test_a_forgotten_container_leaves_nothing_and_of_destroyed_ones_few_are_kept(
+    watch: EngineWatch, events: FakeEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that runs for weeks must not remember every container, its own or a neighbour's."""
+    monkeypatch.setattr(watch_module, "_REMEMBERED", 1)
+    for container in ("a" * 64, "b" * 64, "c" * 64):
         events.event("die", container)
         assert watch.wait_for(container, "die", 10)
     watch.forget("a" * 64)
-    events.event("destroy", "a" * 64)
-    events.event("destroy", "b" * 64)
+    for container in ("a" * 64, "b" * 64, "c" * 64):
+        events.event("destroy", container)
     events.event("die")
     assert watch.wait_for(ID, "die", 10)
-    assert set(watch._seen) == {ID}
+    assert set(watch._seen) == {"c" * 64, ID}
+
+
+def test_a_container_that_somebody_removed_was_killed_first(watch: EngineWatch, events: FakeEvents) -> None:
+    """`rm -f` from outside: what is asked after the removal must not look like a death inside."""
+    for action in ("kill", "die", "destroy"):
+        events.event(action)
+    assert watch.wait_for(ID, "destroy", 10)
+    assert watch.actions(ID)["kill"] == 1
 
 
 @pytest.mark.parametrize(
