@@ -191,6 +191,7 @@ class _Attempt:
         self._settle()
         decision, digest = self._seal(builder)
         verdict = self.graded.verdict if self.graded else None
+        wall_ms = int((time.monotonic() - started) * 1000)
         return AttemptReport(
             decision=decision,
             manifest_digest=digest,
@@ -198,10 +199,11 @@ class _Attempt:
             checks_passed=verdict.checks_passed if verdict else None,
             checks_total=verdict.checks_total if verdict else None,
             gradings=tuple(self.gradings),
-            wall_ms=int((time.monotonic() - started) * 1000),
+            wall_ms=wall_ms,
             phases=self.clock.times(),
             handed_off_unix_ms=started_unix_ms,
-            finished_unix_ms=time.time_ns() // 1_000_000,
+            # Not the wall clock again: somebody may have set it meanwhile, and the end be before the start.
+            finished_unix_ms=started_unix_ms + wall_ms,
             runtime=self.order.runtime if self.agent.container is not None else "",
             observations=self._seen().as_data(),
             spent_nusd=self._spent(),
