@@ -48,14 +48,15 @@ class Observations:
     agent: `agent_started`; `agent_clock` and `agent_clock_value` (ms or bytes); `agent_exit_code` (recorded,
     never decisive for pass or fail); `agent_death`; cgroup counters; `agent_host_oom` (the kernel's own log
     names this sandbox in a lack of memory of the whole host); `agent_runtime_crash` (a runtime with a kernel
-    of its own gave up far below every limit); `stream_lost` (our reader lost a live exec). relay: `cost_cap_hit` and `step_cap_hit` (a call was refused for it), `provider_outage` (the last
+    of its own gave up far below every limit); `stream_lost` (our reader lost a live exec).
+    relay: `cost_cap_hit` and `step_cap_hit` (a call was refused for it), `provider_outage` (the last
     model call failed by the provider), `relay_fault` (the relay, its forwarder or our own account),
     `relay_calls` (model calls that a provider took), `relay_first_call_ms` (None with a relay: the agent
-    never reached it), `provider_failures` in a row at the end. grade: as for the agent, of the verifier's
-    container; `reward` decimal string; `reward_passes` under the pack's rule; `verdict_problem`;
-    `grader_proven` (the oracle passed through this path).
-    `suspect_elsewhere`: this agent had a suspect end at this task on another worker before (the ledger's).
+    never reached it), `provider_failures` in a row at the end.
+    grade: as for the agent, of the verifier's container; `reward` decimal string; `reward_passes` under the
+    pack's rule; `verdict_problem`; `grader_proven` (the oracle passed through this path).
     record: `evidence_error`. Anywhere: `engine_error` (type name) with `engine_error_phase`.
+    ledger: `suspect_elsewhere` (this agent had a suspect end at this task on another worker before).
     """
 
     image_missing: bool = False

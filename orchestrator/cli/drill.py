@@ -25,7 +25,9 @@ LIST_SCHEMA: Final = "assize.drill-rows/1"
     epilog="Next: assize doctor, assize drill --list.",
 )
 @click.argument("rows", nargs=-1, metavar="[ROW]...")
-@click.option("--list", "only_list", is_flag=True, help="Show the rows and what must come of them; run nothing.")
+@click.option(
+    "--list", "only_list", is_flag=True, help="Show the rows and what must come of them; run nothing."
+)
 @click.option("--parallel", type=click.IntRange(1, 64), help="Tries at once. [default: cores of this host]")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @json_option

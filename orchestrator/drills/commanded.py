@@ -47,7 +47,9 @@ class Command:
 
     def start(self) -> subprocess.Popen[str]:
         """Start it in a session of its own; the same command resumes."""
-        program = _PROGRAM if self.stepped is None else ("-m", "orchestrator.drills.stepped", str(self.stepped))
+        program = (
+            _PROGRAM if self.stepped is None else ("-m", "orchestrator.drills.stepped", str(self.stepped))
+        )
         arguments = ("--home", str(self.house.home.root), "screen", str(self.pack), "--jsonl")
         agent = ("--agent", str(self.house.agent_file(metered=False)), "--prices", str(self.house.prices))
         tries = ("--tries", str(self.row.tries), "--parallel", "2")
@@ -65,7 +67,7 @@ class Command:
         """Read its events until every try of the row has entered `phase`, or it ended."""
         assert process.stdout is not None
         inside: set[str] = set()
-        with _watched(process):
+        with _Watched(process):
             for line in process.stdout:
                 event = json.loads(line)
                 self.events.append(event)
@@ -77,14 +79,14 @@ class Command:
     def finish(self, process: subprocess.Popen[str]) -> int:
         """Read to its end; the exit code."""
         assert process.stdout is not None
-        with _watched(process):
+        with _Watched(process):
             self.events += [json.loads(line) for line in process.stdout]
             code = process.wait()
         process.stdout.close()
         return code
 
 
-class _watched:  # noqa: N801 - reads as a word of the `with` statement
+class _Watched:
     """Kill a process that hangs, so that a drill always comes to its end."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -155,22 +157,16 @@ def _no_key(command: Command, _engine: OwnEngine | None) -> list[str]:
     return problems
 
 
-def _step_clock(command: Command, _engine: OwnEngine | None) -> list[str]:
+def _step_clock(command: Command, seconds: int) -> list[str]:
     offset = command.stepped = command.house.folder / "offset"
     offset.write_text("0")
     process = command.start()
     command.until(process, "agent")
-    _replace(offset, -_HOUR_S)
-    command.until(process, "grade")
-    _replace(offset, _HOUR_S)
+    new = offset.with_suffix(".new")
+    new.write_text(str(seconds))
+    new.replace(offset)
     code = command.finish(process)
     return [] if code == _DONE else [f"exit code {code}"]
-
-
-def _replace(path: Path, seconds: int) -> None:
-    new = path.with_suffix(".new")
-    new.write_text(str(seconds))
-    new.replace(path)
 
 
 def _restart_engine(command: Command, engine: OwnEngine | None) -> list[str]:
@@ -187,7 +183,8 @@ BLOWS: Final[Mapping[str, Callable[[Command, OwnEngine | None], list[str]]]] = {
     "terminate": _terminate,
     "no-more-files": _no_more_files,
     "no-key": _no_key,
-    "step-clock": _step_clock,
+    "clock-back": lambda command, _engine: _step_clock(command, -_HOUR_S),
+    "clock-on": lambda command, _engine: _step_clock(command, _HOUR_S),
     "restart-engine": _restart_engine,
 }
 """Blows at the command; each returns what went wrong while it was struck."""

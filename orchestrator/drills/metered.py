@@ -17,7 +17,8 @@ _ASK: Final = """
 import http.client, json, os, sys
 
 def ask(text, model="{model}", stream=False, raw=None):
-    head = {{"authorization": "Bearer " + os.environ["ASSIZE_RELAY_TOKEN"], "content-type": "application/json"}}
+    token = os.environ["ASSIZE_RELAY_TOKEN"]
+    head = {{"authorization": "Bearer " + token, "content-type": "application/json"}}
     body = {{"model": model, "max_tokens": 10, "stream": stream,
             "messages": [{{"role": "user", "content": text}}]}}
     way = http.client.HTTPConnection("127.0.0.1", 8080, timeout=120)
@@ -66,9 +67,13 @@ _PROVIDER: Final = (
         Reason.PROVIDER_OUTAGE,
         ", stream=True",
     ),
-    _provider("house-key-refused", "the provider refuses the house's key", "status = 401", Reason.RELAY_FAULT),
+    _provider(
+        "house-key-refused", "the provider refuses the house's key", "status = 401", Reason.RELAY_FAULT
+    ),
 )
 _LATE: Final = ("relay-killed", "pod-killed")
+_OPEN_MS: Final = 30_000
+"""How long a call stays open; the re-run waits as long if the blow fell before the provider had the call."""
 
 
 def script() -> str:
@@ -76,7 +81,7 @@ def script() -> str:
     parts = ['format = "assize.rehearsal/1"', f'models = ["{MODEL}"]']
     for row, fault in _PROVIDER:
         parts.append(_conversation(row.name, fault))
-    parts += [_conversation(name, "delay_ms = 600000") for name in _LATE]
+    parts += [_conversation(name, f"delay_ms = {_OPEN_MS}") for name in _LATE]
     parts.append('[[turn]]\nsay = "hello"')
     return "\n".join(parts) + "\n"
 
@@ -150,4 +155,3 @@ METERED: Final = (
         work=_work("request-refused", ', model="somebody-elses"'),
     ),
 )
-

@@ -86,7 +86,7 @@ def _play_batch(
     say: Say,
     played: Played,
 ) -> None:
-    launches: list[tuple[Launch, Sequence[Row]]] = []
+    launches: list[tuple[Launch, list[Row]]] = []
     for scene in (Scene.PLAIN, Scene.METERED):
         own = [row for row in rows if row.scene is scene]
         if own:
@@ -106,10 +106,10 @@ def _play_batch(
         make_runner=lambda: line,
     )
     played.problems.extend(outcome.warnings)
-    for one, own in launches:
+    for one, its in launches:
         record = Record.of(installation, one.screening_id)
         played.problems.extend(record.problems)
-        for row in own:
+        for row in its:
             landed = None if row.blow is None else line.landed(row.name)
             played.verdicts.append(judge(row, record.tries(row.name), landed))
             say(f"{row.name}: {'as it must' if played.verdicts[-1].holds else 'DIFFERS'}")
@@ -133,9 +133,7 @@ def _launched(installation: Installation, house: House, pack: Pack, scene: Scene
         hardware_class=hardware_class(),
     )
     agent = house.agent(metered=scene is Scene.METERED)
-    (one,) = launch(
-        installation, pack, [agent], conditions, _SPONSORS, again=False, say=lambda line: None
-    )
+    (one,) = launch(installation, pack, [agent], conditions, _SPONSORS, again=False, say=lambda line: None)
     return one
 
 

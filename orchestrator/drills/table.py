@@ -174,7 +174,7 @@ AGENT: Final = (
         Reason.NO_VERDICT,
         ("verdict_problem", "grader_proven"),
         work="echo 7 > /tmp/out.txt",
-        test="cp /tmp/out.txt /logs/verifier/reward.txt",
+        test="cat /tmp/out.txt > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt",
         solution="echo 1 > /tmp/out.txt",
         proven=True,
     ),
@@ -186,7 +186,8 @@ AGENT: Final = (
         Reason.WRONG_OUTPUT,
         ("reward", "reward_passes"),
         work="mkdir -p /logs/verifier; (while :; do echo 1 > /logs/verifier/reward.txt;"
-        ' echo \'{"reward": 1}\' > /logs/verifier/reward.json; sleep 0.05; done) > /dev/null 2>&1 & sleep 0.3',
+        " echo '{\"reward\": 1}' > /logs/verifier/reward.json; sleep 0.05; done)"
+        " > /dev/null 2>&1 & sleep 0.3",
     ),
     Row(
         "tools-replaced",
@@ -340,13 +341,23 @@ PROCESS: Final = (
         work=f"sleep 1; {DONE}",
     ),
     Row(
-        "clock-stepped",
-        "the worker's wall clock jumps back by an hour and on by two while the agent works",
+        "clock-back",
+        "the worker's wall clock jumps back by an hour while the agent works",
         ("sandbox 11",),
         _COMMAND,
         Reason.ALL_CHECKS_PASSED,
         ("reward", "reward_passes"),
-        blow="step-clock",
+        blow="clock-back",
+        work=f"sleep 1; {DONE}",
+    ),
+    Row(
+        "clock-on",
+        "the worker's wall clock jumps on by an hour while the agent works",
+        ("sandbox 11",),
+        _COMMAND,
+        Reason.ALL_CHECKS_PASSED,
+        ("reward", "reward_passes"),
+        blow="clock-on",
         work=f"sleep 1; {DONE}",
     ),
     Row(

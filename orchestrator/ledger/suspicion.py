@@ -12,7 +12,7 @@ from scoring.vocabulary import Outcome
 
 
 def suspect_elsewhere(ledger: Ledger, held: Claim) -> bool:
-    """True if a suspect platform fault of this agent revision at this task of this pack ended on another host.
+    """True if a suspect platform fault of this agent revision at this task came on another host before.
 
     Any try of any screening counts. A worker is a host: two processes of one host share its troubles.
     """

@@ -53,7 +53,7 @@ class OwnEngine:
             self._await((self.root / "containerd.sock").exists, "containerd")
             self._start_dockerd()
             with translated("load_image"):
-                self.engine.api.load_image(self._saved())
+                self.engine.api.load_image(self._saved())  # type: ignore[no-untyped-call]
         except BaseException:
             self._end()
             raise

@@ -42,7 +42,7 @@ class Rule:
 
 
 class EngineProxy:
-    """`with EngineProxy(socket, rule) as host:` gives the address for a worker; `rule.used` tells of a hit."""
+    """`with EngineProxy(socket, rule) as host:` gives a worker's address; `rule.used` tells of a hit."""
 
     def __init__(self, engine_socket: str, rule: Rule) -> None:
         self._engine_socket = engine_socket

@@ -202,13 +202,17 @@ def test_which_platform_faults_are_suspect() -> None:
 
 def test_only_what_two_workers_do_not_share_turns() -> None:
     """A provider, a relay's key or a grader is shared by all workers: on the second one it proves nothing."""
-    assert {rule.name for rule in RULES if rule.turns} == {"engine-with-agent", "runtime-crash", "stream-lost"}
+    assert {rule.name for rule in RULES if rule.turns} == {
+        "engine-with-agent",
+        "runtime-crash",
+        "stream-lost",
+    }
 
 
 @given(ANY)
 @settings(max_examples=500)
 def test_a_suspect_end_on_two_workers_turns_to_the_agent_and_nothing_else_does(seen: Observations) -> None:
-    """sandbox.md section 5: the same agent and task, suspect twice on two workers, is the agent's for review."""
+    """sandbox.md section 5: the same agent and task, suspect on two workers, is the agent's for review."""
     once = decide(dataclasses.replace(seen, suspect_elsewhere=False))
     twice = decide(dataclasses.replace(seen, suspect_elsewhere=True))
     row = next(rule for rule in RULES if rule.name == once.rule)

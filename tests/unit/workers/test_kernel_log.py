@@ -1,4 +1,4 @@
-"""The kernel's log tells a lack of memory of the host from one of the sandbox, and no agent can write in it."""
+"""The kernel's log tells a host without memory from a sandbox without, and no agent can write in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def records(name: str) -> list[str]:
 
 @pytest.mark.parametrize("container_id", [DOCKER_ID, SYSTEMD_ID])
 def test_a_kill_for_want_of_memory_on_the_host_is_found(container_id: str) -> None:
-    """sandbox.md 5.4: no constraint, `global_oom`, and the sandbox's own cgroup, under both cgroup drivers."""
+    """sandbox.md 5.4: no constraint, `global_oom`, and the sandbox's own cgroup, under both drivers."""
     assert host_oom_in(records("host-oom.kmsg"), container_id)
 
 
