@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -213,6 +212,15 @@ def _end_sandbox(station: Station, order: AttemptOrder, phase: AgentPhase) -> No
         phase.facts["agent_host_oom"] = host_oom(container.id)
 
 
+def _end_lost(station: Station, order: AttemptOrder, phase: AgentPhase) -> None:
+    """End a sandbox after a call about it had failed; an engine that went away took it along."""
+    try:
+        _end_sandbox(station, order, phase)
+    except EngineCallError:
+        if phase.container is not None and phase.container.engine_left():
+            phase.facts["agent_death"] = Death.ENGINE_RESTART
+
+
 def run_agent_phase(
     station: Station,
     hub: RelayHub,
@@ -255,8 +263,7 @@ def run_agent_phase(
         elif phase.facts.get("agent_started"):
             phase.facts.update(engine_error=what, engine_error_phase="agent")
             # A call may have failed because somebody paused or killed the sandbox: then that is the reason.
-            with contextlib.suppress(EngineCallError):
-                _end_sandbox(station, order, phase)
+            _end_lost(station, order, phase)
         else:
             phase.facts["start_error"] = what
     return phase

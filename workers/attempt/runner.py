@@ -398,11 +398,18 @@ class _Attempt:
         except (WorkerError, OSError):
             return {}
 
+    def _engine_facts(self) -> dict[str, Any]:
+        """An engine that is gone by now says nothing; that is no trouble of the evidence store."""
+        try:
+            return dict(self.runner.engine_facts())
+        except EngineCallError as error:
+            return {"unknown": f"{error.call}:{error.kind}"}
+
     def _report(self) -> dict[str, Any]:
         order, caps = self.order, self.order.caps
         return {
             "attemptId": order.attempt_id,
-            "engine": dict(self.runner.engine_facts()),
+            "engine": self._engine_facts(),
             "runtime": order.runtime,
             "images": {"agent": order.agent_image, "grader": order.grader_image, "sandbox": self.agent.image},
             "bundleDigest": order.bundle_digest,

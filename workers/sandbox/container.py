@@ -124,9 +124,13 @@ class Container:
             if error.status != 409:  # 409: it had ended before, by another hand
                 raise
 
+    def engine_left(self) -> bool:
+        """Whether the engine's event stream broke since it was created; the stream is told at once."""
+        return self._watch.broken_since(self.created_at)
+
     def death(self, state: Mapping[str, Any] | None) -> Death | None:
         """How it ended if not by us: None after our own kill of a container nobody else touched."""
-        if self._watch.broken_since(self.created_at):
+        if self.engine_left():
             return None if self._our_kills else Death.ENGINE_RESTART
         if state is None:
             return Death.REMOVED
