@@ -137,7 +137,7 @@ METERED: Final = (
     ),
     Row(
         "network-exhausted",
-        "the engine has no address pool left for the pod's network",
+        "every subnet for the pod's network is taken",
         ("sandbox 17",),
         Scene.METERED,
         Reason.SANDBOX_START,

@@ -19,7 +19,7 @@ from workers.sandbox.client import translated
 
 ABSENT: Final = "sha256:" + "0" * 64
 _CREATE: Final = r"^POST /containers/create\?name=assize-[^&]*-{role}(-\d+)?$"
-_POOL: Final = "could not find an available, non-overlapping IPv4 address pool among the defaults"
+_POOL: Final = "Pool overlaps with other one on this address space"
 _NO_SPACE: Final = "failed to create shim: no space left on device"
 
 
@@ -119,8 +119,8 @@ def _cut_stream(blow: Blow) -> AttemptReport:
 
 
 def _no_network(blow: Blow) -> AttemptReport:
-    """A runtime with a network stack of its own makes the pod need a network of the engine's."""
-    rule = Rule(r"^POST /networks/create$", refuse=(404, _POOL))
+    """Every subnet is taken. A runtime with a network stack of its own makes the pod need a network."""
+    rule = Rule(r"^POST /networks/create$", refuse=(403, _POOL), always=True)
     return _through(blow, rule, lambda: blow.run(replace(blow.order, runtime="runsc")))
 
 

@@ -1,7 +1,7 @@
 """A way to the real engine that can refuse, lie, cut a stream or strike at one request.
 
 It stands between one worker and the engine's socket. Every request is passed on as it is, on a connection of
-its own, but for those that a rule matches; a rule is used once.
+its own, but for those that a rule matches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Rule:
 
     Exactly one of: `refuse` (status, message) answers in the engine's place; `rewrite` changes the whole body
     of the answer, or gives None to wait for a later request; `cut` ends the connection after the answer's
-    head; `before` is called with the path, and gives False to wait for a later request.
+    head; `before` is called with the request, and gives False to wait for a later one. `always` makes it hold
+    for every such request.
     """
 
     request: str
@@ -38,6 +39,7 @@ class Rule:
     rewrite: Callable[[bytes], bytes | None] | None = None
     cut: bool = False
     before: Callable[[str], bool] | None = None
+    always: bool = False
     used: bool = False
 
 
@@ -120,7 +122,7 @@ class EngineProxy:
     def _matching(self, request: str) -> Rule | None:
         rule = self._rule
         with self._taking:
-            if rule.used or not re.search(rule.request, request):
+            if (rule.used and not rule.always) or not re.search(rule.request, request):
                 return None
             if rule.before is not None:
                 rule.used = rule.before(request)
