@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
+from sandbox_images.engine import connect
 from workers.attempt.runner import AttemptRunner
 from workers.faultline.blows import BLOWS, impossible
 from workers.faultline.leftovers import in_engine, on_host
@@ -29,6 +30,7 @@ class Faultline:
     """See `orchestrator.drills.faultline.Faultline`. Use it in a `with` block; many threads may call it."""
 
     def __init__(self) -> None:
+        connect().close()  # says why where there is no engine, and leaks nothing
         self._engine = Engine()
         self._lock = threading.Lock()
         self._stack = ExitStack()

@@ -101,6 +101,8 @@ class EngineProxy:
         method, path = line.split(b" ")[:2]
         request = f"{method.decode()} {re.sub(r'^/v[0-9.]+', '', path.decode())}"
         rule = self._matching(request)
+        if rule is not None:
+            rest = _whole(client, fields, rest)
         if rule is not None and rule.refuse is not None:
             _answer(client, rule.refuse[0], json.dumps({"message": rule.refuse[1]}).encode())
             return
@@ -154,6 +156,15 @@ def _read_head(source: socket.socket) -> tuple[bytes, bytes]:
         data += piece
     head, _, rest = data.partition(_HEAD_END)
     return head, rest
+
+
+def _whole(client: socket.socket, fields: bytes, begun: bytes) -> bytes:
+    """All of a request's body, whose length it tells."""
+    found = re.search(rb"(?im)^content-length: *([0-9]+)", fields)
+    missing = (int(found[1]) if found else 0) - len(begun)
+    while missing > 0 and (piece := client.recv(min(missing, _PIECE))):
+        begun, missing = begun + piece, missing - len(piece)
+    return begun
 
 
 def _answer(client: socket.socket, status: int, body: bytes) -> None:

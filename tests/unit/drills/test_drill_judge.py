@@ -51,7 +51,11 @@ def with_first(row: Row, **changes: Any) -> SeenTry:
 @pytest.mark.parametrize(
     ("row", "seen", "problem"),
     [
-        (KILLED, replace(as_it_must(KILLED), attempts=[ended(KILLED, Reason.CRASH)]), "ended crash; expected"),
+        (
+            KILLED,
+            replace(as_it_must(KILLED), attempts=[ended(KILLED, Reason.CRASH)]),
+            "ended crash; expected",
+        ),
         (KILLED, with_first(KILLED, reason=Reason.ENGINE_ERROR), "ended engine_error"),
         (KILLED, with_first(KILLED, named={}), "does not name agent_death"),
         (KILLED, with_first(KILLED, named={"agent_death": None}), "agent_death was not observed"),
