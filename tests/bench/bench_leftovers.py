@@ -1,7 +1,7 @@
 """200 tries back to back leave disk, inodes, objects and mounts where they were.
 
 They run on a second engine whose folder nobody else writes to, so that bytes and files are counted and not
-estimated on a shared disk. Every third agent leaves ten thousand files, every third is killed from outside.
+estimated on a shared disk. Every third agent leaves two thousand files, every third is killed from outside.
 The first tries, which make the prepared images that are kept, are not counted. What stays by design is the
 evidence; its size is told.
 """
@@ -38,7 +38,7 @@ HOME = f"bench-{os.getpid()}"
 MIB = 1 << 20
 TEST = "[ -f /tmp/out.txt ] && echo 1 > /logs/verifier/reward.txt"
 QUIET = "echo done > /tmp/out.txt"
-MANY = f"mkdir /tmp/many && cd /tmp/many && seq 10000 | xargs touch && {QUIET}"
+MANY = f"mkdir /tmp/many && cd /tmp/many && seq 2000 | xargs touch && {QUIET}"
 HELD = "sleep 600"
 
 
