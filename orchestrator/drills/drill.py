@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from orchestrator.errors import NotFoundError
 from scoring.vocabulary import Outcome
 
 _PREFIX: Final = "assize-drill-"
+_AT_ONCE: Final = 3
+"""Commands at once; each is a worker process of its own."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,11 @@ def drill(line: Faultline, rows: Sequence[Row], *, parallel: int, say: Say) -> R
             played = screened.play(_house(folder, "screened"), line, together, parallel, say)
             verdicts.update({one.row.name: one for one in played.verdicts})
             problems += played.problems
-        for row in ready:
-            if row not in together:
-                verdicts[row.name] = commanded.play(_house(folder, row.name), line, row)
-                say(f"{row.name}: {'as it must' if verdicts[row.name].holds else 'DIFFERS'}")
+        alone = [row for row in ready if row not in together]
+        with ThreadPoolExecutor(min(parallel, _AT_ONCE)) as pool:
+            for found in pool.map(lambda row: commanded.play(_house(folder, row.name), line, row), alone):
+                verdicts[found.row.name] = found
+                say(f"{found.row.name}: {'as it must' if found.holds else 'DIFFERS'}")
     return Report(tuple(verdicts[row.name] for row in rows), tuple(dict.fromkeys(problems)))
 
 

@@ -63,11 +63,18 @@ def test_no_platform_fault_is_scored_no_failure_run_again_and_nothing_left(toget
     assert sum(one.outcome.value == "failed" for one in ends) >= 9
 
 
+@pytest.fixture(scope="module")
+def commands() -> Iterator[Report]:
+    """Every row of a command, each with a home of its own."""
+    yield play(COMMANDS)
+
+
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
-def test_the_command_is_struck_and_given_again(row: Row) -> None:
+def test_the_command_is_struck_and_given_again(commands: Report, row: Row) -> None:
     """kill -9, SIGTERM, a ledger or a key that is gone, a clock that is set: the same command finishes."""
-    found = verdict_of(play([row]), row)
+    found = verdict_of(commands, row)
     assert found.holds, (found.problems, found.not_run)
+    assert commands.faults_scored == commands.failures_rerun == 0
 
 
 @pytest.mark.parametrize("row", OWN_ENGINE, ids=lambda row: row.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ from workers.sandbox.users import UnknownUserError
 
 _LIFETIME_GRACE_S: Final = 300
 _KILLED: Final = 137
+_TOLD_S: Final = 3.0
+"""How long the event stream may take to tell that the engine is gone, once a connection broke."""
 
 
 @dataclass
@@ -212,13 +215,17 @@ def _end_sandbox(station: Station, order: AttemptOrder, phase: AgentPhase) -> No
         phase.facts["agent_host_oom"] = host_oom(container.id)
 
 
-def _end_lost(station: Station, order: AttemptOrder, phase: AgentPhase) -> None:
-    """End a sandbox after a call about it had failed; an engine that went away took it along."""
-    try:
+def _end_lost(station: Station, order: AttemptOrder, phase: AgentPhase, error: EngineCallError) -> None:
+    """End a sandbox after a call about it had failed.
+
+    An engine that broke the connection and went away took the sandbox along, whether or not it is back by now
+    and lets us kill what is left of it.
+    """
+    with contextlib.suppress(EngineCallError):
         _end_sandbox(station, order, phase)
-    except EngineCallError:
-        if phase.container is not None and phase.container.engine_left():
-            phase.facts["agent_death"] = Death.ENGINE_RESTART
+    broken = error.status is None and phase.container is not None and phase.container.engine_left(_TOLD_S)
+    if broken and phase.facts.get("agent_death") is None:
+        phase.facts["agent_death"] = Death.ENGINE_RESTART
 
 
 def run_agent_phase(
@@ -263,7 +270,7 @@ def run_agent_phase(
         elif phase.facts.get("agent_started"):
             phase.facts.update(engine_error=what, engine_error_phase="agent")
             # A call may have failed because somebody paused or killed the sandbox: then that is the reason.
-            _end_lost(station, order, phase)
+            _end_lost(station, order, phase, error)
         else:
             phase.facts["start_error"] = what
     return phase

@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -105,9 +106,12 @@ class OwnEngine:
         self._await(self._answers, "dockerd")
 
     def _answers(self) -> bool:
+        """The plain knock comes first: the SDK leaks the socket of a call that fails."""
         try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knock:
+                knock.connect(self.host.removeprefix("unix://"))
             self.engine = Engine(self.host)
-        except WorkerError:
+        except (OSError, WorkerError):
             return False
         return True
 

@@ -50,10 +50,15 @@ class EngineWatch:
         with self._changed:
             return self._changed.wait_for(lambda: action in self._seen.get(container_id, {}), timeout_s)
 
-    def broken_since(self, started: float) -> bool:
-        """True if the stream broke after `started` (monotonic clock): the engine went away."""
-        with self._changed:
+    def broken_since(self, started: float, wait_s: float = 0.0) -> bool:
+        """True if the stream broke after `started` (monotonic clock), or does so within `wait_s`: the engine
+        went away."""
+
+        def broken() -> bool:
             return any(at >= started for at in self._broken_at)
+
+        with self._changed:
+            return self._changed.wait_for(broken, wait_s)
 
     def forget(self, container_id: str) -> None:
         """Drop what was collected for a removed container."""
