@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -194,6 +195,15 @@ def test_a_broken_stream_is_remembered_and_mended(watch: EngineWatch, events: Fa
     assert events.connected.acquire(timeout=10)
     assert watch.broken_since(0.0)
     assert not watch.broken_since(float("inf"))
+    assert not watch.broken_since(float("inf"), 0.01)
+
+
+def test_a_break_that_is_still_to_be_told_is_waited_for(watch: EngineWatch, events: FakeEvents) -> None:
+    """A failed call and the end of the stream come at the same moment, in whatever order."""
+    started = time.monotonic()
+    events.cut()
+    assert watch.broken_since(started, 10)
+    assert events.connected.acquire(timeout=10)
     events.event("die")
     assert watch.wait_for(ID, "die", 10)
 
