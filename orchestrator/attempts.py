@@ -78,6 +78,7 @@ class AttemptOrder:
       state again, for the admission gate.
     - `reward_key`, `reward_at_least`, `reward_max`: the pack's pass rule, bounds as decimal strings.
     - `grader_proven`: the oracle passed through this same grading path before.
+    - `suspect_elsewhere`: this agent had a suspect end at this task on another worker before.
     - `relay`: the terms of model calls; None for an agent that makes none, which then has no way out at all.
     """
 
@@ -118,6 +119,7 @@ class AttemptOrder:
     labels: Mapping[str, str] = field(default_factory=dict)
     gradings: int = 1
     relay: RelayTerms | None = None
+    suspect_elsewhere: bool = False
 
 
 @dataclass(frozen=True)

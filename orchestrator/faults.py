@@ -7,7 +7,9 @@ agent is not an observation.
 
 What a wrong answer costs: a platform fault read as the agent's lowers a score unjustly; an agent's
 failure read as the platform's buys a re-run. Where the facts allow both, the row says platform and sets
-`suspect`, and re-runs are capped.
+`suspect`, and re-runs are capped. A suspect end that comes again for the same agent and task on another
+worker has lost its excuse: where the row says `turns`, it is then the agent's failure, kept for review.
+[docs/faults.md](../docs/faults.md) shows the rows in words; a test compares the two.
 """
 
 from __future__ import annotations
@@ -34,7 +36,11 @@ class Decision:
 
 @dataclass(frozen=True)
 class Rule:
-    """One row: `when` holds -> `reason` in `phase`, resting on the observations named in `evidence`."""
+    """One row: `when` holds -> `reason` in `phase`, resting on the observations named in `evidence`.
+
+    `suspect`: the agent may have brought it about. `turns`: nothing that two workers share explains it, so
+    that the same end on a second one speaks against the agent (a provider or a grader is shared).
+    """
 
     name: str
     when: Callable[[Observations], bool]
@@ -42,7 +48,11 @@ class Rule:
     phase: Phase
     evidence: tuple[str, ...]
     suspect: bool = False
+    turns: bool = False
 
+
+TWICE: Final = "suspect-on-two-workers"
+"""The rule named by a decision that `turns` made; its first evidence is that of the row itself."""
 
 _FOREIGN: Final = (Death.FOREIGN_KILL, Death.REMOVED)
 _FORGED: Final = (VerdictProblem.CONTRADICTORY, VerdictProblem.FOREIGN_FILE)
@@ -106,6 +116,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Reason.EVIDENCE_UNWRITABLE,
         Phase.RECORD,
         ("evidence_error",),
+        suspect=True,  # an agent that filled the disk gets no conviction, and no third re-run either
     ),
     # A kill, pause or restart from outside comes before our own clocks: it may be why a clock ran out.
     Rule(
@@ -121,6 +132,14 @@ RULES: Final[tuple[Rule, ...]] = (
         Reason.SANDBOX_LOST,
         Phase.AGENT,
         ("agent_death",),
+    ),
+    Rule(
+        "host-out-of-memory",
+        lambda s: s.agent_host_oom is True and s.reward_passes is not True,
+        Reason.SANDBOX_LOST,
+        Phase.AGENT,
+        ("agent_host_oom", "agent_oom_kills", "agent_max_memory_bytes"),
+        suspect=True,  # the sandbox was within its limit, and still among those who used the memory up
     ),
     # Our own kill: which clock or cap fired is known to us alone.
     Rule("cost-cap", lambda s: s.cost_cap_hit, Reason.COST_CAP, Phase.AGENT, ("cost_cap_hit",)),
@@ -140,7 +159,14 @@ RULES: Final[tuple[Rule, ...]] = (
         ("provider_outage",),
         suspect=True,  # an agent can provoke it, by a flood of calls for instance
     ),
-    Rule("relay-fault", lambda s: s.relay_fault, Reason.RELAY_FAULT, Phase.AGENT, ("relay_fault",)),
+    Rule(
+        "relay-fault",
+        lambda s: s.relay_fault,
+        Reason.RELAY_FAULT,
+        Phase.AGENT,
+        ("relay_fault",),
+        suspect=True,  # the relay reads what the agent sends
+    ),
     Rule(
         "wall-clock",
         lambda s: s.agent_clock is Clock.WALL,
@@ -162,6 +188,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Phase.AGENT,
         ("engine_error", "engine_error_phase"),
         suspect=True,
+        turns=True,
     ),
     # Death inside the sandbox's own limits is the agent's.
     Rule(
@@ -171,6 +198,15 @@ RULES: Final[tuple[Rule, ...]] = (
         Phase.AGENT,
         ("agent_death", "agent_oom_kills", "agent_max_memory_bytes"),
     ),
+    Rule(
+        "runtime-crash",
+        lambda s: s.agent_death is Death.SELF and s.agent_runtime_crash,
+        Reason.SANDBOX_LOST,
+        Phase.AGENT,
+        ("agent_death", "agent_runtime_crash", "agent_pids_limit_hits", "agent_max_memory_bytes"),
+        suspect=True,
+        turns=True,
+    ),
     Rule("self-death", lambda s: s.agent_death is Death.SELF, Reason.CRASH, Phase.AGENT, ("agent_death",)),
     Rule(
         "stream-lost",
@@ -179,6 +215,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Phase.AGENT,
         ("stream_lost",),
         suspect=True,
+        turns=True,
     ),
     Rule(
         "artifact-overflow",
@@ -208,6 +245,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Reason.ENGINE_ERROR,
         Phase.GRADE,
         ("engine_error", "engine_error_phase"),
+        suspect=True,  # what the agent left goes through these calls
     ),
     Rule(
         "grader-killed-from-outside",
@@ -215,6 +253,13 @@ RULES: Final[tuple[Rule, ...]] = (
         Reason.GRADER_FAULT,
         Phase.GRADE,
         ("grader_death",),
+    ),
+    Rule(
+        "grader-host-out-of-memory",
+        lambda s: s.grader_host_oom is True and s.reward_passes is not True,
+        Reason.GRADER_FAULT,
+        Phase.GRADE,
+        ("grader_host_oom",),
     ),
     Rule(
         "engine-at-record",
@@ -237,6 +282,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Reason.GRADER_FAULT,
         Phase.GRADE,
         ("verdict_problem", "grader_clock", "grader_proven"),
+        suspect=True,
     ),
     Rule(
         "no-verdict",
@@ -279,6 +325,12 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def decide(seen: Observations) -> Decision:
-    """The first rule that holds decides; the last one always holds, so the function is total."""
+    """The first rule that holds decides; the last one always holds, so the function is total.
+
+    Without evidence nobody is convicted, so that nothing turns while it could not be stored.
+    """
     rule = next(rule for rule in RULES if rule.when(seen))
+    if rule.turns and seen.suspect_elsewhere and seen.evidence_error is None:
+        evidence = (*rule.evidence, "suspect_elsewhere")
+        return Decision(OUTCOME_OF[Reason.CRASH], Reason.CRASH, rule.phase, TWICE, evidence, suspect=True)
     return Decision(OUTCOME_OF[rule.reason], rule.reason, rule.phase, rule.name, rule.evidence, rule.suspect)

@@ -46,14 +46,17 @@ class Observations:
 
     prepare: `image_missing`, `image_mismatch`, `start_error` (our API call that failed, by type name).
     agent: `agent_started`; `agent_clock` and `agent_clock_value` (ms or bytes); `agent_exit_code` (recorded,
-    never decisive for pass or fail); `agent_death`; cgroup counters; `stream_lost` (our reader lost a live
-    exec). relay: `cost_cap_hit` and `step_cap_hit` (a call was refused for it), `provider_outage` (the last
+    never decisive for pass or fail); `agent_death`; cgroup counters; `agent_host_oom` (the kernel's own log
+    names this sandbox in a lack of memory of the whole host); `agent_runtime_crash` (a runtime with a kernel
+    of its own gave up far below every limit); `stream_lost` (our reader lost a live exec).
+    relay: `cost_cap_hit` and `step_cap_hit` (a call was refused for it), `provider_outage` (the last
     model call failed by the provider), `relay_fault` (the relay, its forwarder or our own account),
     `relay_calls` (model calls that a provider took), `relay_first_call_ms` (None with a relay: the agent
-    never reached it), `provider_failures` in a row at the end. grade: as for the agent, of the verifier's
-    container; `reward` decimal string; `reward_passes` under the pack's rule; `verdict_problem`;
-    `grader_proven` (the oracle passed through this path).
+    never reached it), `provider_failures` in a row at the end.
+    grade: as for the agent, of the verifier's container; `reward` decimal string; `reward_passes` under the
+    pack's rule; `verdict_problem`; `grader_proven` (the oracle passed through this path).
     record: `evidence_error`. Anywhere: `engine_error` (type name) with `engine_error_phase`.
+    ledger: `suspect_elsewhere` (this agent had a suspect end at this task on another worker before).
     """
 
     image_missing: bool = False
@@ -69,6 +72,8 @@ class Observations:
     agent_pids_limit_hits: int | None = None
     agent_max_memory_bytes: int | None = None
     agent_output_bytes: int | None = None
+    agent_host_oom: bool | None = None
+    agent_runtime_crash: bool = False
     stream_lost: bool = False
     artifact_overflow: bool = False
     relay_fault: bool = False
@@ -86,6 +91,7 @@ class Observations:
     grader_clock_value: int | None = None
     grader_exit_code: int | None = None
     grader_death: Death | None = None
+    grader_host_oom: bool | None = None
     grader_proven: bool = False
     reward: str | None = None
     reward_passes: bool | None = None
@@ -96,6 +102,7 @@ class Observations:
     worker_lost: bool = False
     host_shows_overrun: bool = False
     cancelled: bool = False
+    suspect_elsewhere: bool = False
 
     def as_data(self) -> dict[str, Any]:
         """Plain canonical data (strings, integers, booleans, None) for evidence and certificates."""

@@ -16,6 +16,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "agents": ("orchestrator.cli.agents", "Agent revisions: list, show, add, pack, self-test."),
     "board": ("orchestrator.cli.board", "Same-question board over all closed screenings that verify."),
     "compare": ("orchestrator.cli.compare", "Two screenings task by task: can they be told apart?"),
+    "drill": ("orchestrator.cli.drill", "Faults injected for real: does each land where it must?"),
     "doctor": ("orchestrator.cli.doctor", "What this machine lacks, and how to mend it."),
     "images": ("orchestrator.cli.images", "Images of the sandboxes and the Ids they are pinned by."),
     "packs": ("orchestrator.cli.packs", "Benchmark packs: list, show, check, freeze."),

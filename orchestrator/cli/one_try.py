@@ -29,6 +29,7 @@ from orchestrator.cli.words import MARK, in_words, sentence
 from orchestrator.errors import NotFoundError, UsageError
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
+from scoring.vocabulary import Outcome
 
 SCHEMA: Final = "assize.try/1"
 _DIGITS: Final = 16
@@ -147,8 +148,15 @@ def _decision(attempt: Mapping[str, Any]) -> str:
     if attempt["rule"] is None:
         return DASH
     facts_ = ", ".join(f"{name}={_value(value)}" for name, value in attempt["decided_by"].items())
-    suspect = "; suspect: the facts allow the agent as the cause too" if attempt["suspect"] else ""
-    return f"rule {attempt['rule']}: {facts_ or DASH}{suspect}"
+    return f"rule {attempt['rule']}: {facts_ or DASH}{_doubt(attempt)}"
+
+
+def _doubt(attempt: Mapping[str, Any]) -> str:
+    if not attempt["suspect"]:
+        return ""
+    if attempt["outcome"] == Outcome.FAILED:
+        return "; for review: the same doubtful end came on another worker before"
+    return "; suspect: the facts allow the agent as the cause too"
 
 
 def _value(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from orchestrator.engine.base import PhaseEntered, Stop
@@ -10,19 +11,28 @@ from scoring.vocabulary import Phase
 
 
 class Control:
-    """`AttemptControl` of one attempt; `stop` may be called from any thread."""
+    """`AttemptControl` of one attempt; `stop` may be called from any thread.
+
+    Its deadline is kept on the monotonic clock: a step of the wall clock, here or of the database, must not
+    end an attempt (reference/sandbox.md section 5, row 11).
+    """
 
     def __init__(self, held: Claim, notify: Callable[[PhaseEntered], None] | None) -> None:
         self.held = held
         self.current = Phase.PREPARE
         self.why: Stop | None = None
         self._notify = notify
+        self._until = time.monotonic() + (held.deadline_ms - held.claimed_ms) / 1000
 
     def phase(self, phase: Phase) -> None:
         """The attempt enters `phase`; the ledger learns it with the next heartbeat."""
         self.current = phase
         if self._notify is not None:
             self._notify(PhaseEntered(self.held, phase))
+
+    def late(self) -> bool:
+        """Whether all the time of the attempt is over."""
+        return time.monotonic() > self._until
 
     def cancelled(self) -> bool:
         """Whether the attempt must stop."""

@@ -309,6 +309,6 @@ class LocalEngine:
                 control.stop(Stop.TOKEN)
             elif attempt_id in answer.cancelled:
                 control.stop(Stop.SCREENING)
-            elif answer.now_ms > control.held.deadline_ms:
+            elif control.late():
                 control.stop(Stop.DEADLINE)
         self._inbox.put(_Tick())

@@ -83,11 +83,12 @@ def end_of(report: AttemptReport, nusd: int | None) -> AttemptEnd:
 def end_of_salvage(found: Salvage, nusd: int | None, error: str | None = None) -> AttemptEnd:
     """The end of an attempt that gave no report: the fault rules decide on what the host shows.
 
-    Without evidence nobody is convicted: `host_shows_overrun` counts only with a manifest.
+    Without evidence nobody is convicted: `host_shows_overrun` and `suspect_elsewhere` count only with a
+    manifest.
     """
     seen = found.observations
     if found.manifest_digest is None:
-        seen = replace(seen, host_shows_overrun=False)
+        seen = replace(seen, host_shows_overrun=False, suspect_elsewhere=False)
     decision = decide(seen)
     details: dict[str, Any] = {
         "observations": seen.as_data(),

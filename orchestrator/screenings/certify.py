@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -187,12 +188,15 @@ class Certifier:
         cancelled = frozenset(
             (slot.row["task_id"], slot.row["k"]) for slot in slots if slot.row["state"] == SlotState.CANCELLED
         )
-        listed = [issue.listed(self._predicate(one), one.digest) for one in tries]
+        predicates = [self._predicate(one) for one in tries]
+        listed = [issue.listed(body, one.digest) for body, one in zip(predicates, tries, strict=True)]
+        # A clock that was set back must not make the summary older than what it closes.
+        last = max((_unix_ms(body.time.issued_at) for body in predicates), default=0)
         return issue.summary(
             self._opening(),
             listed,
             statement_id=statement_id("summary", self._screening_id, row["closed_ms"]),
-            closed_unix_ms=row["closed_ms"],
+            closed_unix_ms=max(row["closed_ms"], last),
             cancelled=cancelled,
         )
 
@@ -324,6 +328,10 @@ def sandbox_report(store: EvidenceStore, manifest_digest: str) -> dict[str, Any]
         return None
     report: dict[str, Any] = canonical.decode_strict(store.read(found[0], REPORT_LIMIT_BYTES))
     return report
+
+
+def _unix_ms(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp()) * 1000
 
 
 def _subject(envelope: bytes) -> tuple[str, str]:

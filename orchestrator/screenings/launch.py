@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from orchestrator.ledger import queries
 from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.ledger.screenings import NewScreening
 from orchestrator.ledger.states import OPEN_SCREENINGS
+from orchestrator.ledger.suspicion import suspect_elsewhere
 from orchestrator.ledger.transitions import Claim, plan
 from orchestrator.observations import Observations
 from orchestrator.packs.pack import Pack, PackTask
@@ -193,9 +194,11 @@ class Outcome:
 
 
 @contextmanager
-def attempt_runner(installation: Installation, warnings: list[str]) -> Iterator[Runner]:
+def attempt_runner(
+    installation: Installation, warnings: list[str], make: Callable[[], Runner] = load_runner
+) -> Iterator[Runner]:
     """The runner of this host, after everything that dead workers of this home left was removed."""
-    runner = load_runner()
+    runner = make()
     try:
         runner.reap(installation.label, with_bundles(liveness_of(installation.ledger), installation.home))
         yield runner
@@ -211,6 +214,7 @@ def run(
     progress: Callable[[Progress], None],
     guard: Callable[[Engine], Any],
     settings: Settings | None = None,
+    make_runner: Callable[[], Runner] = load_runner,
 ) -> Outcome:
     """Run every open slot, certify what ends, close what is complete and write the bundles.
 
@@ -218,7 +222,7 @@ def run(
     """
     by_id = {one.screening_id: one for one in launches}
     warnings: list[str] = []
-    with attempt_runner(installation, warnings) as runner:
+    with attempt_runner(installation, warnings, make_runner) as runner:
         callbacks = Callbacks(
             attempt=runner,
             order_for=lambda held: by_id[held.screening_id].bench.order(held),
@@ -252,6 +256,7 @@ def _certify(
 
 def _salvage(installation: Installation, held: Claim, seen: Observations) -> Salvage:
     """Evidence of an attempt that gave no report: what was observed, and what its relay had written."""
+    seen = replace(seen, suspect_elsewhere=suspect_elsewhere(installation.ledger, held))
     try:
         digest, _ = observed.seal_alone(
             installation.store,

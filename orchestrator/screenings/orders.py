@@ -11,6 +11,7 @@ from orchestrator.agents.revision import AgentRevision
 from orchestrator.attempts import AttemptOrder, Caps
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.records import last_pack_check
+from orchestrator.ledger.suspicion import suspect_elsewhere
 from orchestrator.ledger.transitions import Claim
 from orchestrator.packs import semantics
 from orchestrator.packs.pack import Pack, PackTask
@@ -61,6 +62,7 @@ class Bench:
             index=held.k,
             owner_id=held.owner_id,
             live_label=f"{held.slot_id}/{held.token}",
+            suspect_elsewhere=suspect_elsewhere(self.installation.ledger, held),
         )
 
     def proven(self, task: PackTask, ledger: Ledger) -> bool:
@@ -84,6 +86,7 @@ class Bench:
         owner_id: str,
         live_label: str,
         gradings: int = 1,
+        suspect_elsewhere: bool = False,
     ) -> AttemptOrder:
         """An order for any attempt of `task`; `live_label` is what the reaper asks the ledger about."""
         images, harbor, rule = self.images[task.id], task.task, self.pack.manifest.pass_rule
@@ -126,6 +129,7 @@ class Bench:
             labels=self._labels(screening_id, owner_id, live_label),
             gradings=gradings,
             relay=self.metering.terms if self.metering else None,
+            suspect_elsewhere=suspect_elsewhere,
         )
 
     def _labels(self, screening_id: str, owner_id: str, live_label: str) -> dict[str, str]:

@@ -32,15 +32,20 @@ from workers.sandbox.bundles import BundleMismatchError
 from workers.sandbox.container import Container
 from workers.sandbox.counters import Counters, read_counters
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
+from workers.sandbox.kernel_log import host_oom
 from workers.sandbox.pod import PodError
 from workers.sandbox.preflight import passive_preflight
 from workers.sandbox.prepared import Prepared
 from workers.sandbox.profile import Limits, create_body
+from workers.sandbox.runtime_crash import runtime_crashed
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner, TarBuilder
 from workers.sandbox.users import UnknownUserError
 
 _LIFETIME_GRACE_S: Final = 300
+_KILLED: Final = 137
+_TOLD_S: Final = 3.0
+"""How long the event stream may take to tell that the engine is gone, once a connection broke."""
 
 
 @dataclass
@@ -187,7 +192,7 @@ def _drive(station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: 
     phase.facts.update(driven.facts)
 
 
-def _end_sandbox(station: Station, phase: AgentPhase) -> None:
+def _end_sandbox(station: Station, order: AttemptOrder, phase: AgentPhase) -> None:
     container = phase.container
     assert container is not None
     if phase.relayed is not None:
@@ -202,6 +207,25 @@ def _end_sandbox(station: Station, phase: AgentPhase) -> None:
         agent_pids_limit_hits=phase.counters.pids_limit_hits,
         agent_max_memory_bytes=phase.counters.max_memory_bytes,
     )
+    if death is Death.SELF:
+        phase.facts["agent_runtime_crash"] = runtime_crashed(
+            order.runtime, phase.state, phase.counters, order.caps.memory_bytes
+        )
+    if death is not None or phase.facts.get("agent_exit_code") == _KILLED:
+        phase.facts["agent_host_oom"] = host_oom(container.id)
+
+
+def _end_lost(station: Station, order: AttemptOrder, phase: AgentPhase, error: EngineCallError) -> None:
+    """End a sandbox after a call about it had failed.
+
+    An engine that broke the connection and went away took the sandbox along, whether or not it is back by now
+    and lets us kill what is left of it.
+    """
+    with contextlib.suppress(EngineCallError):
+        _end_sandbox(station, order, phase)
+    broken = error.status is None and phase.container is not None and phase.container.engine_left(_TOLD_S)
+    if broken and phase.facts.get("agent_death") is None:
+        phase.facts["agent_death"] = Death.ENGINE_RESTART
 
 
 def run_agent_phase(
@@ -229,7 +253,7 @@ def run_agent_phase(
             _drive(station, order, phase, cancelled)
         if not phase.cancelled and not phase.over():
             finished()
-        _end_sandbox(station, phase)
+        _end_sandbox(station, order, phase)
     except ImageMissingError:
         phase.facts["image_missing"] = True
     except SandboxMismatchError as error:
@@ -239,15 +263,14 @@ def run_agent_phase(
     except PodError as error:
         phase.facts["start_error"] = "preflight"
         phase.preflight = error.preflight
-    except ContainerGoneError:
-        phase.facts["agent_death"] = Death.REMOVED
     except EngineCallError as error:
         what = f"{error.call}:{error.kind}"
-        if phase.facts.get("agent_started"):
+        if isinstance(error, ContainerGoneError) and phase.facts.get("agent_started"):
+            phase.facts["agent_death"] = Death.REMOVED
+        elif phase.facts.get("agent_started"):
             phase.facts.update(engine_error=what, engine_error_phase="agent")
             # A call may have failed because somebody paused or killed the sandbox: then that is the reason.
-            with contextlib.suppress(EngineCallError):
-                _end_sandbox(station, phase)
+            _end_lost(station, order, phase, error)
         else:
             phase.facts["start_error"] = what
     return phase

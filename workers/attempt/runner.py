@@ -154,7 +154,10 @@ class _Attempt:
         self.order = order
         self.control = control
         self.clock = _Clockwork()
-        self.facts: dict[str, Any] = {"grader_proven": order.grader_proven}
+        self.facts: dict[str, Any] = {
+            "grader_proven": order.grader_proven,
+            "suspect_elsewhere": order.suspect_elsewhere,
+        }
         self.agent = AgentPhase()
         self.source: Source | None = None
         self.first: Future[Started] | None = None
@@ -188,6 +191,7 @@ class _Attempt:
         self._settle()
         decision, digest = self._seal(builder)
         verdict = self.graded.verdict if self.graded else None
+        wall_ms = int((time.monotonic() - started) * 1000)
         return AttemptReport(
             decision=decision,
             manifest_digest=digest,
@@ -195,10 +199,11 @@ class _Attempt:
             checks_passed=verdict.checks_passed if verdict else None,
             checks_total=verdict.checks_total if verdict else None,
             gradings=tuple(self.gradings),
-            wall_ms=int((time.monotonic() - started) * 1000),
+            wall_ms=wall_ms,
             phases=self.clock.times(),
             handed_off_unix_ms=started_unix_ms,
-            finished_unix_ms=time.time_ns() // 1_000_000,
+            # Not the wall clock again: somebody may have set it meanwhile, and the end be before the start.
+            finished_unix_ms=started_unix_ms + wall_ms,
             runtime=self.order.runtime if self.agent.container is not None else "",
             observations=self._seen().as_data(),
             spent_nusd=self._spent(),
@@ -321,6 +326,7 @@ class _Attempt:
             grader_clock_value=graded.clock_value,
             grader_exit_code=graded.exit_code,
             grader_death=graded.death,
+            grader_host_oom=graded.host_oom,
             reward=verdict.reward,
             reward_passes=verdict.passes,
             verdict_problem=verdict.problem,
@@ -392,11 +398,18 @@ class _Attempt:
         except (WorkerError, OSError):
             return {}
 
+    def _engine_facts(self) -> dict[str, Any]:
+        """An engine that is gone by now says nothing; that is no trouble of the evidence store."""
+        try:
+            return dict(self.runner.engine_facts())
+        except EngineCallError as error:
+            return {"unknown": f"{error.call}:{error.kind}"}
+
     def _report(self) -> dict[str, Any]:
         order, caps = self.order, self.order.caps
         return {
             "attemptId": order.attempt_id,
-            "engine": dict(self.runner.engine_facts()),
+            "engine": self._engine_facts(),
             "runtime": order.runtime,
             "images": {"agent": order.agent_image, "grader": order.grader_image, "sandbox": self.agent.image},
             "bundleDigest": order.bundle_digest,

@@ -29,6 +29,7 @@ from workers.errors import (
 from workers.grading.verdict import PassRule, Verdict, read_verdict
 from workers.sandbox.container import Container
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
+from workers.sandbox.kernel_log import host_oom
 from workers.sandbox.prepared import Prepared
 from workers.sandbox.profile import Limits, create_body
 from workers.sandbox.station import Station
@@ -40,6 +41,7 @@ DELETED_LIST: Final = "/assize/deleted"
 VERDICT_CAP_BYTES: Final = 32 * 1024 * 1024
 _LIFETIME_GRACE_S: Final = 120
 _GRADER_PIDS: Final = 512
+_KILLED: Final = 137
 _PIECE_BYTES: Final = 1 << 20
 
 _RUN_TESTS: Final = "exec bash /tests/test.sh"
@@ -60,6 +62,7 @@ class Graded:
     clock_value: int | None = None
     exit_code: int | None = None
     death: Death | None = None
+    host_oom: bool | None = None
     verdict: Verdict = field(default_factory=lambda: Verdict(None, None, None))
     output: ExecResult | None = None
     files: dict[str, bytes] = field(default_factory=dict)
@@ -208,6 +211,8 @@ def grade(
             container.put(_carried(carry))
         _note_end(graded, _run_tests(station, started, task, carry, cancelled), task.order)
         graded.death = container.death(container.kill())
+        if graded.death is not None or graded.exit_code == _KILLED:
+            graded.host_oom = host_oom(container.id)
         if graded.death is None:
             _read_verdict(graded, task, container)
     except ImageMissingError:

@@ -55,6 +55,11 @@ class RelayHub:
         )
         return relay.process.open(order)
 
+    def pids(self) -> list[int]:
+        """The process ids of the relays that run."""
+        with self._lock:
+            return [relay.process.pid for relay in self._relays.values() if relay.process.alive]
+
     def close(self) -> None:
         """End every relay and scripted provider."""
         with self._lock:

@@ -19,10 +19,10 @@ class Disposer:
         self._pool = ThreadPoolExecutor(threads, "dispose")
         self._lock = threading.Lock()
         self._pending: set[Future[None]] = set()
-        self._failed: list[str] = []
+        self._failed: list[Callable[[], None]] = []
 
     def submit(self, removal: Callable[[], None]) -> None:
-        """Run `removal` soon; a `WorkerError` it raises is kept for `drain`."""
+        """Run `removal` soon; one that raises `WorkerError` is tried once more by `drain`."""
         future = self._pool.submit(self._run, removal)
         with self._lock:
             self._pending.add(future)
@@ -31,27 +31,39 @@ class Disposer:
     def _run(self, removal: Callable[[], None]) -> None:
         try:
             removal()
-        except WorkerError as error:
+        except WorkerError:
             with self._lock:
-                self._failed.append(str(error))
+                self._failed.append(removal)
 
     def _forget(self, future: Future[None]) -> None:
         with self._lock:
             self._pending.discard(future)
 
     def drain(self) -> list[str]:
-        """Wait until nothing is pending; the messages of failed removals."""
+        """Wait until nothing is pending; the messages of removals that failed twice.
+
+        The engine may have been gone for a moment, and what it kept is there again.
+        """
         while True:
             with self._lock:
                 pending = list(self._pending)
                 if not pending:
                     failed, self._failed = self._failed, []
-                    return failed
+                    break
             for future in pending:
                 future.result()
+        return [message for removal in failed if (message := _failure(removal)) is not None]
 
     def close(self) -> list[str]:
         """Drain and end the threads."""
         failed = self.drain()
         self._pool.shutdown()
         return failed
+
+
+def _failure(removal: Callable[[], None]) -> str | None:
+    try:
+        removal()
+    except WorkerError as error:
+        return str(error)
+    return None

@@ -58,6 +58,11 @@ class PreparedImages:
                 self._known[whole] = known
             return known
 
+    def ids(self) -> list[str]:
+        """The prepared images that this process used."""
+        with self._lock:
+            return [known.id for known in self._known.values()]
+
     def forget(self, prepared: Prepared) -> None:
         """Make it again next time: somebody removed the image."""
         with self._lock:

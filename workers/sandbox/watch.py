@@ -12,13 +12,15 @@ import socket
 import threading
 import time
 import urllib.parse
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from typing import Final
 
 from workers.sandbox.client import Engine
 
 _ACTIONS: Final = ("kill", "die", "oom", "destroy", "pause", "stop")
 _RECONNECT_S: Final = 0.5
+_REMEMBERED: Final = 1_000
+"""Removed containers whose events are kept: those of other workers are never asked about or forgotten."""
 
 
 class EngineWatch:
@@ -29,6 +31,7 @@ class EngineWatch:
         self._label = label
         self._changed = threading.Condition()
         self._seen: dict[str, Counter[str]] = defaultdict(Counter)
+        self._destroyed: deque[str] = deque()
         self._broken_at: list[float] = []
         self._closing = False
         self._connection: socket.socket | None = None
@@ -47,10 +50,15 @@ class EngineWatch:
         with self._changed:
             return self._changed.wait_for(lambda: action in self._seen.get(container_id, {}), timeout_s)
 
-    def broken_since(self, started: float) -> bool:
-        """True if the stream broke after `started` (monotonic clock): the engine went away."""
-        with self._changed:
+    def broken_since(self, started: float, wait_s: float = 0.0) -> bool:
+        """True if the stream broke after `started` (monotonic clock), or does so within `wait_s`: the engine
+        went away."""
+
+        def broken() -> bool:
             return any(at >= started for at in self._broken_at)
+
+        with self._changed:
+            return self._changed.wait_for(broken, wait_s)
 
     def forget(self, container_id: str) -> None:
         """Drop what was collected for a removed container."""
@@ -93,11 +101,19 @@ class EngineWatch:
                     if line.startswith(b"{"):
                         self._note(json.loads(line))
 
+    def _drop_oldest(self, container_id: str) -> None:
+        """Who asks about a container that somebody removed must still learn that it was killed first."""
+        self._destroyed.append(container_id)
+        if len(self._destroyed) > _REMEMBERED:
+            self._seen.pop(self._destroyed.popleft(), None)
+
     def _note(self, event: dict[str, object]) -> None:
         container_id, action = event.get("id"), event.get("status")
         if isinstance(container_id, str) and isinstance(action, str):
             with self._changed:
+                if action == "destroy" and container_id not in self._seen:
+                    return  # forgotten: its removal was ours
                 self._seen[container_id][action.split(":")[0]] += 1
-                if action == "destroy":  # nothing follows it, and nobody asks about a removed container
-                    del self._seen[container_id]
+                if action == "destroy":
+                    self._drop_oldest(container_id)
                 self._changed.notify_all()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.faults import RULES, decide
+from orchestrator.faults import RULES, TWICE, decide
 from orchestrator.observations import Clock, Death, Observations, VerdictProblem
 from scoring.vocabulary import OUTCOME_OF, Outcome, Phase, Reason
 
@@ -108,6 +108,16 @@ def test_what_an_agent_controls_never_buys_a_re_run(seen: Observations, code: in
             Phase.AGENT,
         ),
         ({**RAN, "stream_lost": True}, Reason.ENGINE_ERROR, Phase.AGENT),
+        ({**RAN, "agent_host_oom": True, "agent_exit_code": 137}, Reason.SANDBOX_LOST, Phase.AGENT),
+        ({**RAN, "agent_host_oom": True, "agent_clock": Clock.WALL}, Reason.SANDBOX_LOST, Phase.AGENT),
+        ({**RAN, "agent_host_oom": True, "reward_passes": True}, Reason.ALL_CHECKS_PASSED, Phase.GRADE),
+        (
+            {**RAN, "agent_death": Death.SELF, "agent_runtime_crash": True, "agent_pids_limit_hits": 0},
+            Reason.SANDBOX_LOST,
+            Phase.AGENT,
+        ),
+        ({**RAN, "grader_host_oom": True}, Reason.GRADER_FAULT, Phase.GRADE),
+        ({**RAN, "grader_host_oom": True, "reward_passes": True}, Reason.ALL_CHECKS_PASSED, Phase.GRADE),
         ({**RAN, "artifact_overflow": True}, Reason.DISK_LIMIT, Phase.AGENT),
         ({**RAN, "provider_outage": True}, Reason.PROVIDER_OUTAGE, Phase.AGENT),
         ({**RAN, "relay_fault": True}, Reason.RELAY_FAULT, Phase.AGENT),
@@ -165,6 +175,63 @@ def test_fault_table(facts: dict[str, object], reason: Reason, phase: Phase) -> 
     """One row of the fault tables each."""
     decision = decide(Observations(**facts))  # type: ignore[arg-type]
     assert (decision.reason, decision.phase) == (reason, phase)
+
+
+SUSPECT = {
+    "evidence",
+    "host-out-of-memory",
+    "provider-outage",
+    "relay-fault",
+    "engine-with-agent",
+    "runtime-crash",
+    "stream-lost",
+    "engine-with-grader",
+    "unproven-grader-silent",
+}
+"""Ends that an agent could have a hand in; every other platform fault is seen to be from outside of it."""
+
+
+def test_which_platform_faults_are_suspect() -> None:
+    """sandbox.md section 5: ambiguous means platform with `suspect`; an agent's own end is never suspect."""
+    assert {rule.name for rule in RULES if rule.suspect} == SUSPECT
+    for rule in RULES:
+        if rule.suspect or rule.turns:
+            assert OUTCOME_OF[rule.reason] is Outcome.PLATFORM_FAULT, rule.name
+        assert rule.suspect or not rule.turns, rule.name
+
+
+def test_only_what_two_workers_do_not_share_turns() -> None:
+    """A provider, a relay's key or a grader is shared by all workers: on the second one it proves nothing."""
+    assert {rule.name for rule in RULES if rule.turns} == {
+        "engine-with-agent",
+        "runtime-crash",
+        "stream-lost",
+    }
+
+
+@given(ANY)
+@settings(max_examples=500)
+def test_a_suspect_end_on_two_workers_turns_to_the_agent_and_nothing_else_does(seen: Observations) -> None:
+    """sandbox.md section 5: the same agent and task, suspect on two workers, is the agent's for review."""
+    once = decide(dataclasses.replace(seen, suspect_elsewhere=False))
+    twice = decide(dataclasses.replace(seen, suspect_elsewhere=True))
+    row = next(rule for rule in RULES if rule.name == once.rule)
+    if row.turns and seen.evidence_error is None:
+        assert (twice.outcome, twice.reason, twice.rule) == (Outcome.FAILED, Reason.CRASH, TWICE)
+        assert twice.suspect and twice.phase is once.phase
+        assert twice.evidence == (*once.evidence, "suspect_elsewhere")
+    else:
+        assert twice == once
+
+
+def test_every_evidence_name_is_an_observation_that_the_rule_reads() -> None:
+    """The named evidence is what decided: with all of it at its default no platform rule holds."""
+    default = Observations()
+    for rule in RULES[:-1]:
+        (seen,) = [one for one in _spread() if decide(one).rule == rule.name][:1]
+        blank = {name: getattr(default, name) for name in rule.evidence}
+        if rule.name not in ("unproven-grader-silent", "no-verdict"):  # there the silence itself is the fact
+            assert not rule.when(dataclasses.replace(seen, **blank)), rule.name
 
 
 def test_every_rule_is_reachable_and_named_once() -> None:

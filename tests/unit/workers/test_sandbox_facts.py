@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -150,17 +151,28 @@ def test_waiting_ends_without_the_event(watch: EngineWatch) -> None:
     assert not watch.wait_for(ID, "die", 0.01)
 
 
-def test_a_forgotten_or_destroyed_container_leaves_nothing(watch: EngineWatch, events: FakeEvents) -> None:
-    """A worker that runs for weeks must not remember every container."""
-    for container in ("a" * 64, "b" * 64):
+def test_a_forgotten_container_leaves_nothing_and_of_destroyed_ones_few_are_kept(
+    watch: EngineWatch, events: FakeEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that runs for weeks must not remember every container, its own or a neighbour's."""
+    monkeypatch.setattr(watch_module, "_REMEMBERED", 1)
+    for container in ("a" * 64, "b" * 64, "c" * 64):
         events.event("die", container)
         assert watch.wait_for(container, "die", 10)
     watch.forget("a" * 64)
-    events.event("destroy", "a" * 64)
-    events.event("destroy", "b" * 64)
+    for container in ("a" * 64, "b" * 64, "c" * 64):
+        events.event("destroy", container)
     events.event("die")
     assert watch.wait_for(ID, "die", 10)
-    assert set(watch._seen) == {ID}
+    assert set(watch._seen) == {"c" * 64, ID}
+
+
+def test_a_container_that_somebody_removed_was_killed_first(watch: EngineWatch, events: FakeEvents) -> None:
+    """`rm -f` from outside: what is asked after the removal must not look like a death inside."""
+    for action in ("kill", "die", "destroy"):
+        events.event(action)
+    assert watch.wait_for(ID, "destroy", 10)
+    assert watch.actions(ID)["kill"] == 1
 
 
 @pytest.mark.parametrize(
@@ -183,6 +195,15 @@ def test_a_broken_stream_is_remembered_and_mended(watch: EngineWatch, events: Fa
     assert events.connected.acquire(timeout=10)
     assert watch.broken_since(0.0)
     assert not watch.broken_since(float("inf"))
+    assert not watch.broken_since(float("inf"), 0.01)
+
+
+def test_a_break_that_is_still_to_be_told_is_waited_for(watch: EngineWatch, events: FakeEvents) -> None:
+    """A failed call and the end of the stream come at the same moment, in whatever order."""
+    started = time.monotonic()
+    events.cut()
+    assert watch.broken_since(started, 10)
+    assert events.connected.acquire(timeout=10)
     events.event("die")
     assert watch.wait_for(ID, "die", 10)
 

@@ -1,0 +1,1 @@
+"""Drills: faults injected for real on this machine, and what the ledger and the certificates made of them."""
