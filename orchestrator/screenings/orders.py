@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.agents.registry import RegisteredAgent
 from orchestrator.agents.revision import AgentRevision
-from orchestrator.attempts import AttemptOrder, Caps
+from orchestrator.attempts import AttemptOrder, Caps, DiskTerms
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.records import last_pack_check
 from orchestrator.ledger.transitions import Claim
@@ -126,6 +126,7 @@ class Bench:
             labels=self._labels(screening_id, owner_id, live_label),
             gradings=gradings,
             relay=self.metering.terms if self.metering else None,
+            disk=DiskTerms(**self.conditions.disk.model_dump()),
         )
 
     def _labels(self, screening_id: str, owner_id: str, live_label: str) -> dict[str, str]:

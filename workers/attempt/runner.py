@@ -272,6 +272,7 @@ class _Attempt:
             container,
             partial(originals.of, order.agent_image),
             partial(originals.was_folder, order.agent_image),
+            self.agent.space.folders() if self.agent.space else {},
         )
         try:
             self.carry = collect(
@@ -332,13 +333,25 @@ class _Attempt:
         station, snapshot, unused = self.station, self.snapshot, self.first
         if unused is not None and unused.exception() is None:
             station.dispose(unused.result().container)
-        if self.agent.container is not None:
-            station.dispose(self.agent.container)
+        self._dispose_sandbox()
         if self.agent.relayed is not None:
             self.agent.relayed.end(station)
             self.agent.relayed.dispose()
         if snapshot is not None:
             station.disposer.submit(lambda: station.engine.remove_image(snapshot))
+
+    def _dispose_sandbox(self) -> None:
+        """The agent's container first, then what it had mounted."""
+        container, space = self.agent.container, self.agent.space
+
+        def remove() -> None:
+            if container is not None:
+                container.remove()
+            if space is not None:
+                space.remove()
+
+        if container is not None or space is not None:
+            self.station.disposer.submit(remove)
 
     def _settle(self) -> None:
         """Wait until the lane is summed up; only then is known how the agent's last call ended."""
@@ -401,6 +414,7 @@ class _Attempt:
             "images": {"agent": order.agent_image, "grader": order.grader_image, "sandbox": self.agent.image},
             "bundleDigest": order.bundle_digest,
             "grading": order.grading,
+            "disk": order.disk.mode,
             "network": "none" if self.agent.relayed is None else "relay-only",
             "preflight": self.agent.preflight,
             "relay": None if self.agent.relayed is None else dict(self.agent.relayed.report()),
@@ -416,12 +430,18 @@ class _Attempt:
                 "pids": caps.pids,
                 "outputBytes": caps.output_bytes,
                 "artifactBytes": caps.artifact_bytes,
+                "diskBytes": order.disk.bytes,
+                "diskFiles": order.disk.files,
             },
             "counters": {
                 "oomKills": self.agent.counters.oom_kills,
                 "maxMemoryBytes": self.agent.counters.max_memory_bytes,
                 "pidsLimitHits": self.agent.counters.pids_limit_hits,
+                "writtenBytes": self.agent.written[0] if self.agent.written else None,
+                "writtenFiles": self.agent.written[1] if self.agent.written else None,
             },
+            "created": self.agent.created(),
+            "events": self.agent.events,
             "finalState": {
                 key: (self.agent.state or {}).get(key) for key in ("ExitCode", "OOMKilled", "Status")
             },

@@ -139,6 +139,10 @@ class Container:
             return None
         return Death.OOM if state.get("OOMKilled") else Death.SELF
 
+    def events(self) -> tuple[str, ...]:
+        """What the engine said happened to it so far, in order; at most the first hundred."""
+        return self._watch.history(self.id)
+
     def changes(self) -> list[tuple[int, str]]:
         """(kind, path) of everything that differs from the image; kind 0 changed, 1 added, 2 deleted.
 

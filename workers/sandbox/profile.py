@@ -50,12 +50,27 @@ class Limits:
     lifetime_s: int
 
 
+@dataclass(frozen=True)
+class Writable:
+    """What can be written under a read-only root: `mounts` of the engine, `temporary` options by folder."""
+
+    mounts: Sequence[Mapping[str, Any]]
+    temporary: Mapping[str, str]
+
+
 def host_config(
-    limits: Limits, *, runtime: str, grader: bool, volumes: Mapping[str, str], network: str = "none"
+    limits: Limits,
+    *,
+    runtime: str,
+    grader: bool,
+    volumes: Mapping[str, str],
+    network: str = "none",
+    writable: Writable | None = None,
 ) -> dict[str, Any]:
     """Engine API `HostConfig`; `volumes` maps volume name -> mount point, always read-only.
 
-    `network` is `none`, `container:<id>` to join a pod's namespace, or the id of a network.
+    `network` is `none`, `container:<id>` to join a pod's namespace, or the id of a network. With `writable`
+    the root file system is read-only and nothing else can be written.
     """
     own = network == "none" or network.startswith("container:")
     return {
@@ -80,12 +95,16 @@ def host_config(
         "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
         "AutoRemove": False,  # removal by the engine would destroy the evidence of the end
         "Privileged": False,
-        "ReadonlyRootfs": False,
+        "ReadonlyRootfs": writable is not None,
+        "Tmpfs": dict(writable.temporary) if writable else {},
         "Runtime": runtime,
         "LogConfig": {"Type": "json-file", "Config": {"max-size": _LOG_BYTES, "max-file": "1"}},
         "Mounts": [
-            {"Type": "volume", "Source": name, "Target": target, "ReadOnly": True}
-            for name, target in sorted(volumes.items())
+            *(
+                {"Type": "volume", "Source": name, "Target": target, "ReadOnly": True}
+                for name, target in sorted(volumes.items())
+            ),
+            *(dict(mount) for mount in (writable.mounts if writable else ())),
         ],
     }
 
@@ -100,11 +119,13 @@ def create_body(
     volumes: Mapping[str, str],
     workdir: str | None,
     network: str = "none",
+    writable: Writable | None = None,
 ) -> dict[str, Any]:
     """Body of the create call: PID 1 sleeps for the container's lifetime, so that orphans die alone.
 
-    `network` as for `host_config`. The engine's switch `NetworkDisabled` would save a few hundredths of a
-    second, but leaves /etc/hosts empty: then `localhost` has no address, and tasks with a server fail.
+    `network` and `writable` as for `host_config`. The engine's switch `NetworkDisabled` would save a few
+    hundredths of a second, but leaves /etc/hosts empty: then `localhost` has no address, and tasks with a
+    server fail.
     """
     body: dict[str, Any] = {
         "Image": image_id,
@@ -116,7 +137,9 @@ def create_body(
         "Healthcheck": {"Test": ["NONE"]},
         "AttachStdout": False,
         "AttachStderr": False,
-        "HostConfig": host_config(limits, runtime=runtime, grader=grader, volumes=volumes, network=network),
+        "HostConfig": host_config(
+            limits, runtime=runtime, grader=grader, volumes=volumes, network=network, writable=writable
+        ),
     }
     if workdir is not None:
         body["WorkingDir"] = workdir
@@ -209,8 +232,24 @@ def verify_created(body: Mapping[str, Any], inspected: Mapping[str, Any]) -> Non
     pairs += [("CapAdd", sorted(wanted["CapAdd"]), sorted(got.get("CapAdd") or []))]
     pairs += [(field, None, got.get(field) or None) for field in _EMPTY]
     pairs += [("Dns", wanted.get("Dns", []), got.get("Dns") or [])]
+    pairs += [("Tmpfs", wanted.get("Tmpfs") or {}, got.get("Tmpfs") or {})]
     pairs += [("Mounts", _mounts(wanted), _mounts(got))]
     pairs += [("User", body["User"], inspected["Config"]["User"])]
     for field, asked, found in pairs:
         if asked != found:
             raise SandboxMismatchError(field, asked, found)
+
+
+def created_facts(inspected: Mapping[str, Any]) -> dict[str, Any]:
+    """The read-back options as plain data for the evidence: what the sandbox really was, by the engine."""
+    host = inspected.get("HostConfig") or {}
+    options = {field: host.get(field) for field in (*_READ_BACK, "CapAdd", "Tmpfs", "OomScoreAdj", "ShmSize")}
+    mounts = [[*one[:3], "ro" if one[3] else "rw"] for one in _mounts(host)]
+    limits = {str(one.get("Name")): one.get("Hard") for one in host.get("Ulimits") or ()}
+    return {
+        "image": inspected.get("Image"),
+        "user": (inspected.get("Config") or {}).get("User"),
+        "options": options,
+        "mounts": mounts,
+        "ulimits": limits,
+    }

@@ -19,6 +19,8 @@ from workers.sandbox.client import Engine
 
 _ACTIONS: Final = ("kill", "die", "oom", "destroy", "pause", "stop")
 _RECONNECT_S: Final = 0.5
+MAX_HISTORY: Final = 100
+"""An agent's out-of-memory deaths are events, and it may have many."""
 
 
 class EngineWatch:
@@ -29,6 +31,7 @@ class EngineWatch:
         self._label = label
         self._changed = threading.Condition()
         self._seen: dict[str, Counter[str]] = defaultdict(Counter)
+        self._order: dict[str, list[str]] = defaultdict(list)
         self._broken_at: list[float] = []
         self._closing = False
         self._connection: socket.socket | None = None
@@ -41,6 +44,11 @@ class EngineWatch:
         """How often each action was seen so far for a container."""
         with self._changed:
             return Counter(self._seen.get(container_id, {}))
+
+    def history(self, container_id: str) -> tuple[str, ...]:
+        """The actions seen so far for a container, in order, up to `MAX_HISTORY`."""
+        with self._changed:
+            return tuple(self._order.get(container_id, ()))
 
     def wait_for(self, container_id: str, action: str, timeout_s: float) -> bool:
         """True once `action` was seen for the container; False after `timeout_s`."""
@@ -56,6 +64,7 @@ class EngineWatch:
         """Drop what was collected for a removed container."""
         with self._changed:
             self._seen.pop(container_id, None)
+            self._order.pop(container_id, None)
 
     def close(self) -> None:
         """End the stream and its thread."""
@@ -97,7 +106,11 @@ class EngineWatch:
         container_id, action = event.get("id"), event.get("status")
         if isinstance(container_id, str) and isinstance(action, str):
             with self._changed:
-                self._seen[container_id][action.split(":")[0]] += 1
+                name = action.split(":")[0]
+                self._seen[container_id][name] += 1
+                if len(self._order[container_id]) < MAX_HISTORY:
+                    self._order[container_id].append(name)
                 if action == "destroy":  # nothing follows it, and nobody asks about a removed container
                     del self._seen[container_id]
+                    self._order.pop(container_id, None)
                 self._changed.notify_all()

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from scoring.vocabulary import Reason
 
@@ -58,7 +58,7 @@ class CaseFileError(ValueError):
 class Needs:
     """What a case asks for: disk `profile`, a `runtime` of its own, `relay`, helper functions, a judge."""
 
-    profile: str = "strict"
+    profile: Literal["strict", "writable"] = "strict"
     runtime: str | None = None
     relay: bool = False
     helpers: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ def _needs(text: str) -> Needs:
             helpers.append(helper[1])
         elif part in ("relay", "pack with LLM judge"):
             found["judge" if "judge" in part else part] = True
-        elif key == "profile" and value in ("strict", "writable") or key == "runtime" and value:
+        elif (key == "profile" and value in ("strict", "writable")) or (key == "runtime" and value):
             found[key] = value
         else:
             raise _Unknown(f"unknown need {part!r}")

@@ -32,7 +32,7 @@ from orchestrator.ledger import queries
 from orchestrator.ledger.queries import TryView
 from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.packs.pack import Pack, open_pack
-from orchestrator.planning.conditions import CapOverrides, ScreeningConditions
+from orchestrator.planning.conditions import CapOverrides, DiskCondition, ScreeningConditions
 from orchestrator.prices.sheet import PriceSheet
 from orchestrator.screenings import launch as launching
 from orchestrator.screenings.bundling import predicate_of
@@ -350,6 +350,7 @@ class Siege:
             try_cap_nusd=CAP_NUSD,
             step_limit=1_000,
             prices_digest=prices.digest,
+            disk=DiskCondition(mode=case.needs.profile, bytes=DISK_BYTES, files=DISK_FILES),
         )
 
     def _keep(self, installation: Installation, seen: Seen, one: Launch, bundle: Path | None) -> None:

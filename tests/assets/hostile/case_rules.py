@@ -37,7 +37,9 @@ def _ends_as_expected(seen: Seen) -> list[str]:
     if report is None:
         return ["it never ended"]
     end = report.decision
-    if end.outcome is not Outcome.FAILED or end.reason not in case.reasons:
+    # A try that was graded and got nothing is what the file calls `agent_fail`, however its command ended.
+    graded = report.reward == "0" and "agent_fail" in (case.expected, *case.acceptable)
+    if end.outcome is not Outcome.FAILED or not (graded or end.reason in case.reasons):
         allowed = [case.expected, *sorted(case.acceptable)]
         return [f"{end.outcome.value}: {end.reason.value} by {end.rule}, wanted {' or '.join(allowed)}"]
     return []
@@ -72,9 +74,9 @@ def _evidence_complete(seen: Seen) -> list[str]:
     state = report.get("finalState", {})
     if state.get("Status") is None:
         found.append("the sandbox report has no final state")
-    digests = report.get("workspace") or {}
-    if seen.report is not None and seen.report.reward is not None and "workspace/carried.tar" not in seen.files:
-        found.append(f"graded, and no archive of what was graded {digests}")
+    graded = seen.report is not None and seen.report.reward is not None
+    if graded and "workspace/carried.tar" not in seen.files:
+        found.append("graded, and no archive of what was graded")
     if seen.certificate is None:
         found.append(f"no certificate: {seen.warnings}")
     result = seen.verified

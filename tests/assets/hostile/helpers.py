@@ -36,5 +36,3 @@ def call(**fields):
 
 def open_stream(**fields):
     return _asked(fields, True)[1]
-
-
