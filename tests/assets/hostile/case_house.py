@@ -262,7 +262,8 @@ class Siege:
 
     def run(self, cases: Iterable[Case]) -> dict[str, Seen]:
         """Everything that was seen, by case id; every case's screening is closed and verified."""
-        playable = [case for case in cases if case.problem is None]
+        every = list(cases)
+        playable = [case for case in every if case.problem is None]
         self.provider.answer = bill_what_was_asked(self.provider, self.shared)
         installation = self._installation(playable)
         canary = HostCanary(self.folder, self.engine)
@@ -297,7 +298,7 @@ class Siege:
             label = installation.label
             installation.close()
             reap(self.engine, label, lambda found: False)
-        return seen
+        return {**{case.id: Seen(case) for case in every}, **seen}
 
     def _installation(self, cases: Iterable[Case]) -> Installation:
         home = Home(self.folder / "home")

@@ -163,6 +163,8 @@ CHECKS: Final[Mapping[str, Callable[[Seen], list[str]]]] = {
 
 def broken(seen: Seen) -> list[str]:
     """Every rule that does not hold, with what was seen instead."""
+    if seen.case.problem is not None:
+        return [f"not understood: {seen.case.problem}"]
     return [f"{name}: {problem}" for name, check in CHECKS.items() for problem in check(seen)]
 
 

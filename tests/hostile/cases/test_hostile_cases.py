@@ -1,54 +1,34 @@
 """Every hostile agent of the case files, each beside an honest sibling, through the whole product.
 
 ASSIZE_HOSTILE_CASES names another file of the same format. Under runc always, and under runsc where the
-engine has it. An expectation that the runner does not know fails its case.
+engine has it. What the runner does not understand of a case fails that case.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.assets.hostile.case_format import Case
-    from tests.assets.hostile.case_house import Seen
-    from workers.sandbox.client import Engine
-
 pytestmark = pytest.mark.docker
 
-OWN = Path(__file__).parents[2] / "assets" / "hostile" / "agents.json"
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "cases" / "hostile_agents.json"
-RUNTIMES = ("runc", "runsc")
 
-
-def files() -> list[Path]:
-    """The file that is named, else our own and the one beside the checkout."""
-    named = os.environ.get("ASSIZE_HOSTILE_CASES")
-    return [Path(named)] if named else [OWN, SHARED]
-
-
-def read(case_format: ModuleType) -> list[Case]:
-    """The cases of every file that is there, each id once: our own come first."""
-    found: dict[str, Case] = {}
-    for path in files():
-        if path.exists() or os.environ.get("ASSIZE_HOSTILE_CASES"):
-            for case in case_format.read_cases(path):
-                found.setdefault(case.id, case)
-    return list(found.values())
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per runtime and case."""
-    if "case" not in metafunc.fixturenames:
-        return
-    from hostile_case_format import read_cases  # type: ignore[import-not-found]
-
-    found = []
-    for path in files():
-        if path.exists():
-            found += read_cases(path)
+def test_a_hostile_agent_gets_nothing(
+    runtime: str,
+    case_id: str,
+    runtimes: frozenset[str],
+    played: Callable[[str], Mapping[str, Any]],
+    hostile_part: Callable[[str], ModuleType],
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Issue 6: the expected outcome and L1 to L9, never a pass, never a fault of the platform."""
+    if runtime != "runc" and runtime not in runtimes:
+        pytest.skip(f"this engine has no runtime {runtime}; docs/hardening.md says how to add it")
+    seen = played(runtime)[case_id]
+    if seen.report is not None and seen.sibling is not None:
+        record_property("reason", seen.report.decision.reason.value)
+        record_property("wall_ms", seen.report.wall_ms)
+        record_property("sibling_wall_ms", seen.sibling.wall_ms)
+    assert hostile_part("case_rules").broken(seen) == []
