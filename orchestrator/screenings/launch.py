@@ -15,6 +15,7 @@ from orchestrator.engine.local import LocalEngine
 from orchestrator.errors import UsageError
 from orchestrator.evidence import observed
 from orchestrator.evidence.errors import EvidenceError
+from orchestrator.host_abilities import require_conditions
 from orchestrator.ledger import queries
 from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.ledger.screenings import NewScreening
@@ -38,9 +39,11 @@ from orchestrator.screenings.relaying import (
     metered_nusd,
     metering_for,
 )
+from sandbox_images.engine import connect
 
 WHO = "operator"
 _GIB = 1 << 30
+_ENGINE_TIMEOUT_S = 20
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,24 @@ def require_runnable(pack: Pack, tasks: Sequence[PackTask]) -> None:
         )
 
 
+def require_host(pack: Pack, tasks: Sequence[PackTask], conditions: ScreeningConditions) -> None:
+    """Refuse a container runtime or a disk that this host cannot give; neither is ever replaced."""
+    disk = conditions.disk.mode
+    in_place = [task.id for task in tasks if pack.grading(task) == "in_place"]
+    if disk != "writable" and in_place:
+        raise UsageError(
+            f"tasks that are graded in place need a writable disk: {', '.join(in_place[:8])}",
+            hint="leave them out with --task, or screen without --disk",
+        )
+    if conditions.runtime == "runc" and disk == "writable":
+        return  # the engine itself refuses a container that it cannot run
+    client = connect(_ENGINE_TIMEOUT_S)
+    try:
+        require_conditions(client, conditions.runtime, disk)
+    finally:
+        client.close()
+
+
 def launch(
     installation: Installation,
     pack: Pack,
@@ -102,6 +123,7 @@ def launch(
     tasks = chosen_tasks(pack, conditions.tasks or ())
     require_runnable(pack, tasks)
     conditions = _narrowed(conditions, pack, tasks)
+    require_host(pack, tasks, conditions)
     # What is refused for an agent is refused before images are built.
     terms = [_terms(installation, agent, conditions, say) for agent in agents]
     images = prepare_images(pack, tasks, installation.home, say)

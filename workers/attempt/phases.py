@@ -44,6 +44,7 @@ from workers.sandbox.pod import PodError
 from workers.sandbox.preflight import passive_preflight
 from workers.sandbox.prepared import Prepared
 from workers.sandbox.profile import Limits, Writable, create_body, created_facts
+from workers.sandbox.proofs import prove
 from workers.sandbox.space import Space, SpaceError
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner, TarBuilder
@@ -59,7 +60,8 @@ class AgentPhase:
     `image` is the prepared image over the pinned one that the container was created from. `relayed` is the
     metered side of an agent that calls models, `shell` what the worker did for a bare model; `preflight`
     is what the sandbox's network was seen to have before the agent was in it. `space` is where it could
-    write under a read-only root, `written` the bytes and files that it did write.
+    write under a read-only root, `written` the bytes and files that it did write; `proof` is what the host
+    showed of limits and runtime before the agent had control, `events` what the engine told of the sandbox.
     """
 
     container: Container | None = None
@@ -79,6 +81,7 @@ class AgentPhase:
     space: Space | None = None
     written: tuple[int, int | None] | None = None
     events: tuple[str, ...] = ()
+    proof: Mapping[str, Any] | None = None
 
     def created(self) -> Mapping[str, Any]:
         """What the engine says it created, for the evidence: image, user, runtime and every limit."""
@@ -176,6 +179,7 @@ def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, ph
     phase.container, used = station.create(name, prepared, body)
     phase.owner, phase.image = used.owner, used.id
     phase.container.start()
+    phase.proof = prove(phase.container.id, phase.container.pid(), phase.container.body)
     pod = phase.relayed.pod if phase.relayed else None
     phase.preflight = passive_preflight(phase.container) if pod is None else pod.preflight
     return launch

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -18,6 +19,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
+from orchestrator import host_abilities
 from orchestrator.attempts import (
     AttemptCancelledError,
     AttemptControl,
@@ -51,6 +53,7 @@ from workers.grading.grade import Graded, GradeInput, Started, grade, start_grad
 from workers.grading.verdict import PassRule
 from workers.relay import sockets
 from workers.relay.hub import RelayHub, forget_lanes
+from workers.sandbox.client import translated
 from workers.sandbox.container import Container
 from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body
 from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, OWNER_LABEL, Reaped, reap
@@ -93,6 +96,8 @@ class AttemptRunner:
         self.originals = Originals(self._reference)
         self.hub = RelayHub()
         self._engine_facts: Mapping[str, Any] | None = None
+        self._abilities: Mapping[str, Any] | None = None
+        self._asking = threading.Lock()
 
     def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
         """Run one attempt; raises `AttemptCancelledError` once its sandbox is gone after a cancel."""
@@ -135,6 +140,15 @@ class AttemptRunner:
             facts = {key: str(info.get(key)) for key in keys}
             self._engine_facts = {**facts, "SecurityOptions": list(info.get("SecurityOptions") or [])}
         return self._engine_facts
+
+    def abilities(self, image_id: str | None) -> Mapping[str, Any]:
+        """What this host and engine can enforce (asked once, with the first image at hand)."""
+        with self._asking:
+            if self._abilities is None and image_id is not None:
+                with translated("probe"):
+                    seen = host_abilities.observe(self.station.engine.api, image_id)
+                self._abilities = host_abilities.as_data(host_abilities.judge(seen))
+        return self._abilities or {}
 
     def _reference(self, image_id: str) -> Container:
         labels = {**self.station.engine.owner_labels, "assize.role": "reference"}
@@ -410,6 +424,7 @@ class _Attempt:
         return {
             "attemptId": order.attempt_id,
             "engine": dict(self.runner.engine_facts()),
+            "abilities": dict(self.runner.abilities(self.agent.image)),
             "runtime": order.runtime,
             "images": {"agent": order.agent_image, "grader": order.grader_image, "sandbox": self.agent.image},
             "bundleDigest": order.bundle_digest,
@@ -441,7 +456,8 @@ class _Attempt:
                 "writtenFiles": self.agent.written[1] if self.agent.written else None,
             },
             "created": self.agent.created(),
-            "events": self.agent.events,
+            "events": list(self.agent.events),
+            "proof": self.agent.proof,
             "finalState": {
                 key: (self.agent.state or {}).get(key) for key in ("ExitCode", "OOMKilled", "Status")
             },

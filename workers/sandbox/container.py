@@ -91,6 +91,10 @@ class Container:
         with translated("start"):
             self._engine.api.start(self.id)
 
+    def pid(self) -> int:
+        """PID 1 as the host counts it; 0 when it does not run."""
+        return int(self.inspect()["State"]["Pid"] or 0)
+
     def is_running(self) -> bool:
         """Whether it is up and not paused; False as well when it is gone."""
         try:

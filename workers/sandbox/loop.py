@@ -8,9 +8,10 @@ file system mounted: then the kernel frees both with the last mount, whoever die
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from typing import Final
 from workers.errors import WorkerError
 from workers.sandbox.tars import Owner
 
+_NAME: Final = re.compile(r"assize-([A-Za-z0-9_-]+)\+([A-Za-z0-9]+)\+(\d+)\.img")
 TOOLS: Final = ("mkfs.ext4", "debugfs", "losetup")
 _SBIN: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
 _LIMIT_S: Final = 60
@@ -81,6 +83,18 @@ class LoopDevice:
         """Free it now, or with its last mount."""
         with contextlib.suppress(LoopError):  # freed by somebody else
             _run("losetup", "--detach", self.path)
+
+
+def file_name(labels: Mapping[str, str]) -> str:
+    """What the file of an attempt is called, from the labels of everything that belongs to it."""
+    slot, _, token = labels.get("assize.attempt", "").partition("/")
+    return f"assize-{labels.get('assize.home', '')}+{slot}+{token}.img"
+
+
+def attempt_of(name: str) -> tuple[str, str] | None:
+    """(home, `<slot>/<token>`) of a file's name; None for a file of somebody else."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else (found[1], f"{found[2]}/{found[3]}")
 
 
 def held_files(blocks: Path = _BLOCKS) -> dict[str, str]:

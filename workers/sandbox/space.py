@@ -19,7 +19,7 @@ from orchestrator.attempts import DiskTerms
 from workers.errors import ContainerGoneError, SandboxMismatchError, WorkerError
 from workers.sandbox.client import Engine, translated
 from workers.sandbox.container import Container
-from workers.sandbox.loop import LoopDevice
+from workers.sandbox.loop import LoopDevice, file_name
 from workers.sandbox.profile import Limits, create_body
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner
@@ -101,7 +101,7 @@ class Space:
         device = None
         try:
             if terms.mode == "loop":
-                device = LoopDevice.make(scratch / f"{name}.img", terms.bytes, terms.files, owner)
+                device = LoopDevice.make(scratch / file_name(labels), terms.bytes, terms.files, owner)
             space._volume(f"{name}-work", workdir, terms.bytes, terms.files, labels, owner, device)
             for kind, target in (("logs", LOGS), ("out", out)):
                 space._volume(f"{name}-{kind}", target, SIDE_BYTES, SIDE_FILES, labels, owner, None)

@@ -24,7 +24,8 @@ import pytest
 
 from orchestrator.agents import registry
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
-from orchestrator.certificates.screening import ScreeningResult, verify_screening_bundle
+from orchestrator.certificates.screening import verify_screening_bundle
+from orchestrator.certificates.verdict import ScreeningResult
 from orchestrator.evidence.manifest import EvidenceManifest
 from orchestrator.home import Home
 from orchestrator.ids import new_id

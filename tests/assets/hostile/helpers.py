@@ -6,11 +6,12 @@ Like the vendors' clients, both raise for an answer that is not 200.
 import http.client
 import json
 import os
+from typing import Any
 
 CASE = "{case}"
 
 
-def _asked(fields, stream):
+def _asked(fields: dict[str, Any], stream: bool) -> tuple[Any, Any]:
     connection = http.client.HTTPConnection(os.environ["RELAY_HOST"], timeout=30)
     body = {
         "model": os.environ["ASSIZE_MODEL"],
@@ -26,7 +27,7 @@ def _asked(fields, stream):
     return connection, answer
 
 
-def call(**fields):
+def call(**fields: Any) -> Any:
     connection, answer = _asked(fields, False)
     try:
         return json.loads(answer.read())
@@ -34,5 +35,5 @@ def call(**fields):
         connection.close()
 
 
-def open_stream(**fields):
+def open_stream(**fields: Any) -> Any:
     return _asked(fields, True)[1]

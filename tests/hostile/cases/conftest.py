@@ -87,7 +87,11 @@ def played(
     def under(runtime: str) -> Mapping[str, Any]:
         if runtime not in done:
             house, shared = hostile_part("case_house"), _load("relayed", "provider")
-            cases = [case for case in _cases()[0].values() if runtime in _runtimes(case)]
+            cases = [
+                case
+                for case in _cases()[0].values()
+                if runtime in _runtimes(case) and unfit(case, runtime, engine) is None
+            ]
             provider = shared.Provider()
             try:
                 folder = tmp_path_factory.mktemp(f"siege-{runtime}")
@@ -99,7 +103,17 @@ def played(
     return under
 
 
+def unfit(case: Any, runtime: str, engine: Engine) -> str | None:
+    """Why this engine cannot run a case under a runtime, as far as its operator has decided it."""
+    known = engine.info().get("Runtimes") or {}
+    if runtime not in known:
+        return f"this engine has no runtime {runtime}; docs/hardening.md says how to add it"
+    if case.needs.relay and "--network=none" in (known[runtime].get("runtimeArgs") or ()):
+        return f"{runtime} is registered without any network here, so nothing inside reaches a relay"
+    return None
+
+
 @pytest.fixture(scope="session")
-def runtimes(engine: Engine) -> frozenset[str]:
-    """What the engine can run containers with."""
-    return frozenset(engine.info().get("Runtimes") or ())
+def unfit_because(engine: Engine) -> Callable[[str, str], str | None]:
+    """Why a case (by id) cannot be run under a runtime; None when it can."""
+    return lambda runtime, case_id: unfit(_cases()[0][case_id], runtime, engine)
