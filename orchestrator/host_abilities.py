@@ -8,6 +8,7 @@ and how to mend it. `assize doctor` shows the same list.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 _QUOTA: Final = "64m"
 _VERSION_S: Final = 10
 _KEPT: Final = 200
+_DATE: Final = re.compile(r"(?<!\d)20\d{6}(?!\d)")
 _GVISOR_LEAST: Final = 20230501
 """The first release whose default platform is systrap; older ones are refused by nothing, but told."""
 
@@ -222,13 +224,9 @@ def _runtime(seen: Seen, name: str) -> Ability:
 
 
 def _old_gvisor(version: str) -> bool:
-    if not version.startswith("runsc"):
-        return False
-    digits = "".join(
-        one for one in version.rpartition(" ")[2].replace("release-", "") if one in "0123456789."
-    )
-    dates = [part for part in digits.split(".") if len(part) == 8]
-    return bool(dates) and int(dates[0]) < _GVISOR_LEAST
+    """Its releases are dates; a version that shows none is not called old."""
+    found = _DATE.search(version) if version.startswith("runsc") else None
+    return found is not None and int(found[0]) < _GVISOR_LEAST
 
 
 def as_data(abilities: list[Ability]) -> dict[str, dict[str, Any]]:

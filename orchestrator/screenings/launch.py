@@ -27,6 +27,7 @@ from orchestrator.planning.conditions import ScreeningConditions, screening_iden
 from orchestrator.planning.plan import PlannedTask, new_seed, plan_slots
 from orchestrator.screenings.attempts import Runner, liveness_of, load_runner, with_bundles
 from orchestrator.screenings.certify import Certifier, UncertifiedError
+from orchestrator.screenings.floor import require_floor
 from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, comparability_of
@@ -42,6 +43,9 @@ from orchestrator.screenings.relaying import (
 from sandbox_images.engine import connect
 
 WHO = "operator"
+ENGINE_FOLDER = Path("/var/lib/docker")
+"""Where an engine keeps its files unless its operator chose another place; `assize doctor` shows which."""
+
 _GIB = 1 << 30
 _ENGINE_TIMEOUT_S = 20
 
@@ -248,6 +252,7 @@ def run(
             progress=progress,
             salvage=lambda held, seen: _salvage(installation, held, seen),
             metered=lambda held: metered_nusd(installation.home, held.attempt_id),
+            admit=lambda: require_floor((installation.home.evidence, ENGINE_FOLDER)),
         )
         engine = LocalEngine(installation.ledger, callbacks, settings, who=WHO)
         with guard(engine):
