@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from orchestrator.attempts import AttemptOrder, DiskTerms
+from orchestrator.evidence.manifest import EvidenceManifest
+from orchestrator.evidence.store import EvidenceStore
 from scoring.vocabulary import Outcome, Phase, Reason
 from workers.sandbox import loop
 from workers.sandbox.client import Engine
 from workers.sandbox.reaper import reap
+from workers.sandbox.tars import Owner
 
 pytestmark = pytest.mark.docker
 
@@ -51,12 +54,9 @@ def under(hostile: Hostile, disk: DiskTerms) -> Callable[..., AttemptOrder]:
 
 def shown(report: Any, order: AttemptOrder, name: str = "agent/stdout.txt") -> str:
     """A file of the evidence."""
-    from orchestrator.evidence.manifest import EvidenceManifest
-    from orchestrator.evidence.store import EvidenceStore
-
     store = EvidenceStore(order.evidence_root)
     manifest = EvidenceManifest.from_bytes(store.read(report.manifest_digest, MIB))
-    return store.read({file.path: file.sha256 for file in manifest.files}[name], MIB).decode()
+    return store.read({file.path: str(file.sha256) for file in manifest.files}[name], MIB).decode()
 
 
 def test_work_crosses_and_nothing_else_can_be_written(siege: Any, under: Callable[..., AttemptOrder]) -> None:
@@ -160,9 +160,7 @@ def test_what_kill_9_leaves_of_a_loop_disk_is_reaped(engine: Engine, tmp_path: P
     made = {}
     for home in ("dead-home", "other-home"):
         labels = {"assize.home": home, "assize.attempt": "01SLOT/3"}
-        made[home] = loop.LoopDevice.make(
-            tmp_path / loop.file_name(labels), 8 * MIB, 100, loop.Owner(0, 0)
-        ).path
+        made[home] = loop.LoopDevice.make(tmp_path / loop.file_name(labels), 8 * MIB, 100, Owner(0, 0)).path
     try:
         assert list(tmp_path.iterdir()) == [], "the file has no name any more"
         assert reap(engine, "dead-home", lambda label: label == "01SLOT/3").loops == []

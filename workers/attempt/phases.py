@@ -79,7 +79,7 @@ class AgentPhase:
     preflight: Mapping[str, Any] | None = None
     relay_ended: bool = False
     space: Space | None = None
-    written: tuple[int, int | None] | None = None
+    written: tuple[int, int] | None = None
     events: tuple[str, ...] = ()
     proof: Mapping[str, Any] | None = None
 
@@ -250,7 +250,7 @@ def _measure(order: AttemptOrder, phase: AgentPhase) -> None:
             phase.written = space.used()
     elif phase.written is not None:
         size, files = phase.written
-        if size > order.disk.bytes or (files or 0) > order.disk.files:
+        if size > order.disk.bytes or files > order.disk.files:
             phase.facts["artifact_overflow"] = True
 
 

@@ -11,18 +11,13 @@ from workers.sandbox.container import Container
 from workers.sandbox.station import Station
 
 
-def written(container: Container) -> tuple[int, int | None] | None:
-    """Bytes and files in a container's own layer; None where nobody can tell.
+def written(container: Container) -> tuple[int, int] | None:
+    """Bytes on the disk and files in a container's own layer; None where the layer cannot be read.
 
-    The engine tells sizes only, and a sparse file's as long as it says.
+    The engine alone tells too little to convict anybody: a sparse file has the size that it says.
     """
     layer = OverlayLayer.of(container.created)
-    if layer is not None:
-        return layer.written()
-    try:
-        return container.written_bytes(), None
-    except WorkerError:
-        return None
+    return None if layer is None else layer.written()
 
 
 def disk_watch(station: Station, container: Container, terms: DiskTerms | None = None) -> disk.DiskWatch:
@@ -31,8 +26,7 @@ def disk_watch(station: Station, container: Container, terms: DiskTerms | None =
     source = source_of(container, lambda paths: {})
 
     def too_many_files() -> bool:
-        found = written(container)
-        if found is not None and found[1] is not None:
+        if (found := written(container)) is not None:
             return found[1] > limit_files
         try:
             source.changes()
@@ -43,8 +37,12 @@ def disk_watch(station: Station, container: Container, terms: DiskTerms | None =
         return False
 
     def written_bytes() -> int:
-        found = written(container)
-        return 0 if found is None else found[0]
+        if (found := written(container)) is not None:
+            return found[0]
+        try:
+            return container.written_bytes()
+        except WorkerError:
+            return 0
 
     limit_bytes = disk.LIMIT_BYTES if terms is None else min(terms.bytes, disk.LIMIT_BYTES)
     limit_files = disk.LIMIT_FILES if terms is None else min(terms.files, disk.LIMIT_FILES)
@@ -56,4 +54,5 @@ def disk_watch(station: Station, container: Container, terms: DiskTerms | None =
         limit_bytes=limit_bytes,
         limit_files=limit_files,
         every_s=disk.EVERY_S,
+        anyway_s=None if OverlayLayer.of(container.created) is None else disk.ANYWAY_S,
     )

@@ -26,6 +26,7 @@ from orchestrator.agents import registry
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verdict import ScreeningResult
+from orchestrator.engine.errors import HostUnfitError
 from orchestrator.evidence.manifest import EvidenceManifest
 from orchestrator.home import Home
 from orchestrator.ids import new_id
@@ -225,7 +226,8 @@ def left_of(engine: Engine, order: AttemptOrder) -> list[str]:
         found += [f"volume {one['Name']}" for one in engine.api.volumes(filters=label)["Volumes"] or []]
         mounts = Path("/proc/self/mounts").read_text("utf-8").splitlines()
         loops = [path.read_text("utf-8") for path in Path("/sys/block").glob("loop*/loop/backing_file")]
-        found += [one for one in (*mounts, *loops) if order.attempt_id.lower() in one.lower()]
+        ids = (order.attempt_id.lower(), order.slot_id.lower())
+        found += [one for one in (*mounts, *loops) if any(name in one.lower() for name in ids)]
         if not found or time.monotonic() >= until:
             return found
         time.sleep(0.05)
@@ -283,16 +285,10 @@ class Siege:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(launching, "load_runner", load)
                 launches = self._launches(installation, pack, playable)
-                outcome = launching.run(
-                    installation,
-                    list(launches.values()),
-                    parallel=AT_ONCE,
-                    progress=lambda event: None,
-                    guard=lambda engine: nullcontext(),
-                )
+                bundles, warnings = _run(installation, list(launches.values()))
             for case_id, one in launches.items():
-                self._keep(installation, seen[case_id], one, outcome.bundles.get(one.screening_id))
-                seen[case_id].warnings = outcome.warnings
+                self._keep(installation, seen[case_id], one, bundles.get(one.screening_id))
+                seen[case_id].warnings = warnings
                 seen[case_id].strangers = canary.connections
         finally:
             canary.close()
@@ -371,6 +367,21 @@ class Siege:
                 file.path: store.read(file.sha256, 256 * MIB) for file in manifest.files if file.sha256
             }
         seen.taken = [one for one in self.provider.taken if one.text == seen.case.id]
+
+
+def _run(installation: Installation, launches: list[Launch]) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """Screening bundles by screening, and what needs a look; a host that gave up is told by every case."""
+    try:
+        outcome = launching.run(
+            installation,
+            launches,
+            parallel=AT_ONCE,
+            progress=lambda event: None,
+            guard=lambda engine: nullcontext(),
+        )
+    except HostUnfitError as error:
+        return {}, (error.message,)
+    return outcome.bundles, outcome.warnings
 
 
 def file_of(case: Case) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orchestrator.certificates.verdict import Verdict
 from orchestrator.ledger.states import SlotState
-from scoring.vocabulary import Outcome
+from scoring.vocabulary import Outcome, Reason
 
 if TYPE_CHECKING:
     from tests.assets.hostile.case_house import Seen
@@ -42,6 +42,11 @@ def _ends_as_expected(seen: Seen) -> list[str]:
     if end.outcome is not Outcome.FAILED or not (graded or end.reason in case.reasons):
         allowed = [case.expected, *sorted(case.acceptable)]
         return [f"{end.outcome.value}: {end.reason.value} by {end.rule}, wanted {' or '.join(allowed)}"]
+    if end.reason is Reason.TIMEOUT:
+        observed = json.loads(seen.files.get("observations.json", b"{}")).get("observations", {})
+        fired = (observed.get("agent_clock"), observed.get("agent_clock_value"))
+        if seen.order is None or fired != ("wall", seen.order.caps.agent_wall_ms):
+            return [f"the clock that fired is recorded as {fired}"]
     return []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from orchestrator.screenings import floor
 
 def disk(monkeypatch: pytest.MonkeyPatch, *, free: int, files: int, left: int) -> None:
     found = SimpleNamespace(f_bavail=free, f_frsize=1, f_files=files, f_favail=left)
-    monkeypatch.setattr(floor.os, "statvfs", lambda folder: found)
+    monkeypatch.setattr(os, "statvfs", lambda folder: found)
 
 
 def test_room_enough(monkeypatch: pytest.MonkeyPatch) -> None:
