@@ -7,7 +7,6 @@ no database and no memory of other attempts; it is safe to call from many thread
 
 from __future__ import annotations
 
-import platform
 import secrets
 import threading
 import time
@@ -36,6 +35,7 @@ from scoring.vocabulary import Phase
 from workers.adapters.launch import OUT
 from workers.attempt import evidence
 from workers.attempt.phases import AgentPhase, run_agent_phase
+from workers.attempt.report import sandbox_report
 from workers.capture.carry import Carry, collect
 from workers.capture.folder import left_in
 from workers.capture.originals import Originals
@@ -55,7 +55,7 @@ from workers.relay import sockets
 from workers.relay.hub import RelayHub, forget_lanes
 from workers.sandbox.client import translated
 from workers.sandbox.container import Container
-from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body
+from workers.sandbox.profile import Limits, create_body
 from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, OWNER_LABEL, Reaped, reap
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner
@@ -105,6 +105,7 @@ class AttemptRunner:
             HOME_LABEL: order.labels.get(HOME_LABEL, ""),
             ATTEMPT_LABEL: order.labels.get(OWNER_LABEL, "owner/unknown"),
         }
+        self.abilities(order.agent_image)
         return _Attempt(self, order, control).run()
 
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Reaped:
@@ -141,10 +142,10 @@ class AttemptRunner:
             self._engine_facts = {**facts, "SecurityOptions": list(info.get("SecurityOptions") or [])}
         return self._engine_facts
 
-    def abilities(self, image_id: str | None) -> Mapping[str, Any]:
-        """What this host and engine can enforce (asked once, with the first image at hand)."""
-        with self._asking:
-            if self._abilities is None and image_id is not None:
+    def abilities(self, image_id: str) -> Mapping[str, Any]:
+        """What this host and engine can enforce: asked once, with the first image, before any agent runs."""
+        with self._asking, suppress(EngineCallError):  # an engine in trouble is told where it matters
+            if self._abilities is None:
                 with translated("probe"):
                     seen = host_abilities.observe(self.station.engine.api, image_id)
                 self._abilities = host_abilities.as_data(host_abilities.judge(seen))
@@ -404,7 +405,14 @@ class _Attempt:
                 evidence.add_grade(builder, self.order, self.graded)
             if self.agent.relayed is not None:
                 evidence.add_relayed(builder, self.agent.relayed, self.order)
-            evidence.add_report(builder, self._report(), self._seen(), decision)
+            report = sandbox_report(
+                self.order,
+                self.agent,
+                self.clock.times(),
+                engine=self.runner.engine_facts(),
+                abilities=self.runner.abilities(self.order.agent_image),
+            )
+            evidence.add_report(builder, report, self._seen(), decision)
             return decision, builder.seal()
         except (EvidenceError, EngineCallError, OSError) as error:
             # Without evidence nobody is convicted: the rules put this before whatever the agent did.
@@ -418,49 +426,3 @@ class _Attempt:
             return self.source.originals(changed) if self.source is not None else {}
         except (WorkerError, OSError):
             return {}
-
-    def _report(self) -> dict[str, Any]:
-        order, caps = self.order, self.order.caps
-        return {
-            "attemptId": order.attempt_id,
-            "engine": dict(self.runner.engine_facts()),
-            "abilities": dict(self.runner.abilities(self.agent.image)),
-            "runtime": order.runtime,
-            "images": {"agent": order.agent_image, "grader": order.grader_image, "sandbox": self.agent.image},
-            "bundleDigest": order.bundle_digest,
-            "grading": order.grading,
-            "disk": order.disk.mode,
-            "network": "none" if self.agent.relayed is None else "relay-only",
-            "preflight": self.agent.preflight,
-            "relay": None if self.agent.relayed is None else dict(self.agent.relayed.report()),
-            "user": f"{self.agent.owner.uid}:{self.agent.owner.gid}",
-            "pid1Uid": PID1_UID,
-            "workdir": self.agent.workdir,
-            "capabilities": {"agent": [], "grader": list(GRADER_CAPABILITIES)},
-            "limits": {
-                "agentWallMs": caps.agent_wall_ms,
-                "gradeWallMs": caps.grade_wall_ms,
-                "memoryBytes": caps.memory_bytes,
-                "cpusMilli": caps.cpus_milli,
-                "pids": caps.pids,
-                "outputBytes": caps.output_bytes,
-                "artifactBytes": caps.artifact_bytes,
-                "diskBytes": order.disk.bytes,
-                "diskFiles": order.disk.files,
-            },
-            "counters": {
-                "oomKills": self.agent.counters.oom_kills,
-                "maxMemoryBytes": self.agent.counters.max_memory_bytes,
-                "pidsLimitHits": self.agent.counters.pids_limit_hits,
-                "writtenBytes": self.agent.written[0] if self.agent.written else None,
-                "writtenFiles": self.agent.written[1] if self.agent.written else None,
-            },
-            "created": self.agent.created(),
-            "events": list(self.agent.events),
-            "proof": self.agent.proof,
-            "finalState": {
-                key: (self.agent.state or {}).get(key) for key in ("ExitCode", "OOMKilled", "Status")
-            },
-            "host": {"kernel": platform.release(), "machine": platform.machine()},
-            "phases": {item.phase.value: item.wall_ms for item in self.clock.times()},
-        }
