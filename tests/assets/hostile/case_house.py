@@ -335,7 +335,7 @@ class Siege:
         caps = CapOverrides(
             agent_wall_ms=SHORT_WALL_MS if case.expected == "timeout" else None,
             memory_bytes=(256 if self.runtime == "runsc" else 128) * MIB,
-            pids=1024 if self.runtime == "runsc" else 128,
+            pids=128,
             output_bytes=MIB,
             artifact_bytes=DISK_BYTES,
         )
