@@ -30,6 +30,23 @@ class Caps:
 
 
 @dataclass(frozen=True)
+class DiskTerms:
+    """Where an attempt may write, and how much.
+
+    - `writable`: the root file system; what it holds is measured while the agent runs, and at its end.
+    - `strict`: read-only but for the workspace, its outputs and small temporary folders, all in memory and
+      of a fixed size; what is in them counts against the memory limit too.
+    - `loop`: as strict, with the workspace on a file system of its own on the host's disk.
+
+    `bytes` and `files` are the workspace's size, or for `writable` the whole container's.
+    """
+
+    mode: str = "writable"
+    bytes: int = 10 << 30
+    files: int = 250_000
+
+
+@dataclass(frozen=True)
 class PinnedModel:
     """A model that the agent may call, by the provider's exact name, in one of its roles."""
 
@@ -79,6 +96,7 @@ class AttemptOrder:
     - `reward_key`, `reward_at_least`, `reward_max`: the pack's pass rule, bounds as decimal strings.
     - `grader_proven`: the oracle passed through this same grading path before.
     - `suspect_elsewhere`: this agent had a suspect end at this task on another worker before.
+    - `disk`: where the agent may write and how much.
     - `relay`: the terms of model calls; None for an agent that makes none, which then has no way out at all.
     """
 
@@ -120,6 +138,7 @@ class AttemptOrder:
     gradings: int = 1
     relay: RelayTerms | None = None
     suspect_elsewhere: bool = False
+    disk: DiskTerms = DiskTerms()
 
 
 @dataclass(frozen=True)

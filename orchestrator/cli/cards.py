@@ -86,6 +86,7 @@ def card_lines(scored: Scored, version: str) -> list[str]:
             "judge, evidence",
             f"{key['judge']}, sandbox {level}, {len(card.certificate_digests)} certificates",
         ),
+        *_graded_in_place(scored),
         _row("methodology", f"{card.methodology}; inputs {card.inputs_digest[:16]}"),
     ]
     if not scored.closed:
@@ -93,9 +94,23 @@ def card_lines(scored: Scored, version: str) -> list[str]:
     return lines
 
 
+def grading_places(scored: Scored) -> list[str]:
+    """Where the certified tries were graded, each place once: `fresh`, `in_place`."""
+    tries = [one.predicate for one in scored.handover.result.tries if one.predicate is not None]
+    return sorted({str(one["sandbox"]["gradingPlace"]) for one in tries})
+
+
+def _graded_in_place(scored: Scored) -> list[str]:
+    """The usual place, a container that the agent never touched, needs no row."""
+    if "in_place" not in grading_places(scored):
+        return []
+    return [_row("graded", "in place: the tests ran on what the dead agent left, by the pack's demand")]
+
+
 def card_data(scored: Scored) -> dict[str, Any]:
     """The card as data, with what verification said."""
-    return {"card": as_data(scored.card), **verification_data(scored)}
+    graded = {"grading": grading_places(scored)}
+    return {"card": as_data(scored.card), **graded, **verification_data(scored)}
 
 
 def verification_data(scored: Scored) -> dict[str, Any]:

@@ -52,6 +52,8 @@ def examine(home: Home) -> list[Finding]:
     try:
         findings += _guarded("user", lambda: [doctor_host.user()])
         findings += _guarded("base image", lambda: doctor_host.base_image(home, client))
+        if client is not None:
+            findings += _guarded("abilities", lambda: doctor_host.abilities(home, client))
         findings += _guarded("attempt runner", lambda: [doctor_host.runner()])
         findings += _guarded("price sheet", lambda: [doctor_models.price_sheet()])
         findings += _guarded("relay folders", lambda: [doctor_models.relay_folders()])

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
+from orchestrator import host_abilities
 from orchestrator.cli.failures import expected, first_line
 from orchestrator.cli.findings import Finding, broken, missing, ok, warn
 from orchestrator.cli.output import size
@@ -89,11 +90,6 @@ def _engine_findings(info: Mapping[str, Any], version: Mapping[str, Any]) -> Ite
         )
     else:
         yield ok("sandbox limits", "memory, pids and cpu can be limited")
-    options = [str(option) for option in info.get("SecurityOptions") or ()]
-    if any("seccomp" in option for option in options):
-        yield ok("seccomp", "; ".join(options))
-    else:
-        yield warn("seccomp", "the engine applies no seccomp profile", "use a kernel and engine with seccomp")
     yield _skew(info.get("SystemTime"))
 
 
@@ -150,6 +146,21 @@ def base_image(home: Home, client: Any | None) -> list[Finding]:
     if builder.blocks:
         return [missing("base image", what, _SETUP), builder]
     return [warn("base image", f"{what}; the first screening prepares it", _SETUP), builder]
+
+
+def abilities(home: Home, client: Any) -> list[Finding]:
+    """What this host can enforce on a sandbox; nothing of it stops a screening that does not ask for it."""
+    try:
+        locked = ImageLock(home.images_lock).get(canonical_name(BASE_IMAGE))
+    except (NotADirectoryError, ImageLockError):
+        locked = None
+    known = {str(image["Id"]) for image in client.images(all=True)}
+    image = locked.id if locked is not None and locked.id in known else None
+    found = host_abilities.judge(host_abilities.observe(client, image))
+    return [
+        ok(one.name, one.detail) if one.holds or one.mend is None else warn(one.name, one.detail, one.mend)
+        for one in found
+    ]
 
 
 def _builder() -> Finding:

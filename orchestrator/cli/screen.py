@@ -23,7 +23,7 @@ from orchestrator.ledger import queries
 from orchestrator.ledger.states import OPEN_SCREENINGS
 from orchestrator.packs import catalog
 from orchestrator.packs.pack import Pack
-from orchestrator.planning.conditions import CapOverrides, ScreeningConditions
+from orchestrator.planning.conditions import DISK_MODES, CapOverrides, DiskCondition, ScreeningConditions
 from orchestrator.prices.sheet import PriceSheet
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.launch import Launch, Outcome, chosen_tasks, hardware_class, launch, run
@@ -89,6 +89,18 @@ SCHEMA: Final = "assize.screen/1"
     "--prices", "prices_file", type=click.Path(path_type=Path), help="Price sheet. [default: the bundled one]"
 )
 @click.option("--runtime", default="runc", show_default=True, help="Container runtime, never substituted.")
+@click.option(
+    "--disk",
+    type=click.Choice(DISK_MODES),
+    default=DISK_MODES[0],
+    show_default=True,
+    help="Where an agent may write: anywhere, or (strict, loop) only to places of a fixed size.",
+)
+@click.option(
+    "--disk-mb",
+    type=click.IntRange(1, 1_000_000),
+    help="Most that an agent may write, MiB. [default: 10240]",
+)
 @click.option("--requested-by", default="operator:local", show_default=True, help="Who asks for it.")
 @click.option("--funded-by", default="operator:local", show_default=True, help="Who pays for it.")
 @click.option("--operated-by", default="lab:local", show_default=True, help="Who runs it.")
@@ -165,9 +177,15 @@ def _conditions(pack: Pack, sheet: PriceSheet, options: dict[str, Any]) -> Scree
             rehearsal_digest=rehearsal,
             runtime=options["runtime"],
             hardware_class=hardware_class(),
+            disk=_disk(options),
         )
     except ValueError as error:
         raise UsageError(f"these conditions do not fit: {error}") from None
+
+
+def _disk(options: dict[str, Any]) -> DiskCondition:
+    size = options["disk_mb"]
+    return DiskCondition(mode=options["disk"], **({"bytes": size << 20} if size else {}))
 
 
 def _parallel(options: dict[str, Any]) -> int:

@@ -172,6 +172,10 @@ def _nothing_metered(_held: Claim) -> int | None:
     return None
 
 
+def _always_fit() -> None:
+    """Nobody looks at the host."""
+
+
 @dataclass(frozen=True)
 class Callbacks:
     """What the caller supplies.
@@ -186,6 +190,8 @@ class Callbacks:
       (`observations.worker_lost`) or whose function raised (`observations.engine_error`). It removes what
       the attempt left running and stores what evidence there is. Naming `host_shows_overrun` together with
       evidence makes it the agent's failure (transition 8).
+    - `admit` is asked before every claim, in worker threads; `HostUnfitError` lets what runs end and starts
+      nothing more.
     - `metered` tells what an attempt cost so far in nano-USD, None when nothing was metered.
     """
 
@@ -195,6 +201,7 @@ class Callbacks:
     progress: Callable[[Progress], None] | None = None
     salvage: Callable[[Claim, Observations], Salvage] = _nothing_left
     metered: Callable[[Claim], int | None] = _nothing_metered
+    admit: Callable[[], None] = _always_fit
 
 
 @dataclass(frozen=True)

@@ -249,8 +249,10 @@ class LocalEngine:
         """A worker thread: claim, run, record, until there is nothing to do."""
         error: BaseException | None = None
         try:
+            self._callbacks.admit()
             while (held := dispatcher.next_claim()) is not None:
                 self._one(held, dispatcher)
+                self._callbacks.admit()
         except BaseException as failure:
             # Whatever ended this thread must reach the thread that waits for it.
             _logger.debug("worker ended by an error", exc_info=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from orchestrator import canonical
+from orchestrator.attempts import DiskTerms
 
 Positive = Annotated[int, Field(ge=1, le=canonical.MAX_INTEGER)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -27,6 +28,19 @@ class CapOverrides(BaseModel):
     artifact_bytes: Positive | None = None
 
 
+DISK_MODES: Final = ("writable", "strict", "loop")
+
+
+class DiskCondition(BaseModel):
+    """Where the agent may write (`orchestrator.attempts.DiskTerms`), the limits in bytes and files."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    mode: Literal["writable", "strict", "loop"] = "writable"
+    bytes: Positive = DiskTerms.bytes
+    files: Positive = DiskTerms.files
+
+
 class ScreeningConditions(BaseModel):
     """Everything that may change a result besides pack and agent (S4-28); published with the result.
 
@@ -35,8 +49,8 @@ class ScreeningConditions(BaseModel):
     `try_cap_nusd` one try, in nano-USD; for an agent that calls models a try cap of 0 allows nothing.
     `output_tokens` is the output maximum per model call that an agent is told; None for one that cannot be.
     `provider_tools` are the kinds of tools that a provider may run for the agent. `prices_digest` names the
-    price sheet, `rehearsal_digest` the script of a rehearsal, whose tries never count as passes. How many
-    tries run at once is no condition.
+    price sheet, `rehearsal_digest` the script of a rehearsal, whose tries never count as passes. `disk` is
+    part of the hardware that a try is offered. How many tries run at once is no condition.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -57,6 +71,7 @@ class ScreeningConditions(BaseModel):
     provider_tools: tuple[str, ...] = ()
     prices_digest: Digest | None = None
     rehearsal_digest: Digest | None = None
+    disk: DiskCondition = DiskCondition()
 
     @field_validator("tasks", "permitted_tools", "provider_tools", mode="before")
     @classmethod
@@ -70,7 +85,20 @@ class ScreeningConditions(BaseModel):
         data = self.model_dump(mode="json")
         if self.output_tokens is None:
             del data["output_tokens"]  # as before there was one: equal conditions keep their identity
+        if self.disk == DiskCondition():
+            del data["disk"]
         return data
+
+    @property
+    def published_hardware(self) -> str:
+        """The hardware class with the disk in it, where that is not the usual one.
+
+        Figures of two disks are not compared (S4-28), as those of two container runtimes are not.
+        """
+        disk = self.disk
+        if disk == DiskCondition():
+            return self.hardware_class
+        return f"{self.hardware_class}-disk-{disk.mode}-{disk.bytes}-{disk.files}"
 
 
 def screening_identity(

@@ -15,6 +15,7 @@ from orchestrator.engine.local import LocalEngine
 from orchestrator.errors import UsageError
 from orchestrator.evidence import observed
 from orchestrator.evidence.errors import EvidenceError
+from orchestrator.host_abilities import require_conditions
 from orchestrator.ledger import queries
 from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.ledger.screenings import NewScreening
@@ -27,6 +28,7 @@ from orchestrator.planning.conditions import ScreeningConditions, screening_iden
 from orchestrator.planning.plan import PlannedTask, new_seed, plan_slots
 from orchestrator.screenings.attempts import Runner, liveness_of, load_runner, with_bundles
 from orchestrator.screenings.certify import Certifier, UncertifiedError
+from orchestrator.screenings.floor import require_floor
 from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, comparability_of
@@ -39,9 +41,14 @@ from orchestrator.screenings.relaying import (
     metered_nusd,
     metering_for,
 )
+from sandbox_images.engine import connect
 
 WHO = "operator"
+ENGINE_FOLDER = Path("/var/lib/docker")
+"""Where an engine keeps its files unless its operator chose another place; `assize doctor` shows which."""
+
 _GIB = 1 << 30
+_ENGINE_TIMEOUT_S = 20
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,24 @@ def require_runnable(pack: Pack, tasks: Sequence[PackTask]) -> None:
         )
 
 
+def require_host(pack: Pack, tasks: Sequence[PackTask], conditions: ScreeningConditions) -> None:
+    """Refuse a container runtime or a disk that this host cannot give; neither is ever replaced."""
+    disk = conditions.disk.mode
+    in_place = [task.id for task in tasks if pack.grading(task) == "in_place"]
+    if disk != "writable" and in_place:
+        raise UsageError(
+            f"tasks that are graded in place need a writable disk: {', '.join(in_place[:8])}",
+            hint="leave them out with --task, or screen without --disk",
+        )
+    if conditions.runtime == "runc" and disk == "writable":
+        return  # the engine itself refuses a container that it cannot run
+    client = connect(_ENGINE_TIMEOUT_S)
+    try:
+        require_conditions(client, conditions.runtime, disk)
+    finally:
+        client.close()
+
+
 def launch(
     installation: Installation,
     pack: Pack,
@@ -103,6 +128,7 @@ def launch(
     tasks = chosen_tasks(pack, conditions.tasks or ())
     require_runnable(pack, tasks)
     conditions = _narrowed(conditions, pack, tasks)
+    require_host(pack, tasks, conditions)
     # What is refused for an agent is refused before images are built.
     terms = [_terms(installation, agent, conditions, say) for agent in agents]
     images = prepare_images(pack, tasks, installation.home, say)
@@ -230,6 +256,7 @@ def run(
             progress=progress,
             salvage=lambda held, seen: _salvage(installation, held, seen),
             metered=lambda held: metered_nusd(installation.home, held.attempt_id),
+            admit=lambda: require_floor((installation.home.evidence, ENGINE_FOLDER)),
         )
         engine = LocalEngine(installation.ledger, callbacks, settings, who=WHO)
         with guard(engine):

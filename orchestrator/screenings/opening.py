@@ -105,7 +105,7 @@ def opening_statement(
             cost_cap_nusd=conditions.try_cap_nusd if revision.models else None,
             screening_cap_nusd=conditions.cost_cap_nusd,
             permitted_tools=conditions.permitted_tools,
-            hardware_class=conditions.hardware_class,
+            hardware_class=conditions.published_hardware,
             runtime=conditions.runtime,
             repeats=conditions.tries,
         ),

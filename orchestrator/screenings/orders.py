@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.agents.registry import RegisteredAgent
 from orchestrator.agents.revision import AgentRevision
-from orchestrator.attempts import AttemptOrder, Caps
+from orchestrator.attempts import AttemptOrder, Caps, DiskTerms
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.records import last_pack_check
 from orchestrator.ledger.suspicion import suspect_elsewhere
@@ -130,6 +130,7 @@ class Bench:
             gradings=gradings,
             relay=self.metering.terms if self.metering else None,
             suspect_elsewhere=suspect_elsewhere,
+            disk=DiskTerms(**self.conditions.disk.model_dump()),
         )
 
     def _labels(self, screening_id: str, owner_id: str, live_label: str) -> dict[str, str]:

@@ -88,11 +88,9 @@ def test_makes_files_until_the_host_has_none_left(
     siege: Any, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """res-inodes: files are counted like bytes while the agent runs."""
-    monkeypatch.setattr("workers.sandbox.disk.LIMIT_FILES", 4_000)
-    monkeypatch.setattr("workers.capture.layer.MAX_CHANGES", 4_000)
-    monkeypatch.setattr("workers.sandbox.disk.EVERY_S", 0.2)
+    monkeypatch.setattr("workers.sandbox.disk.LIMIT_FILES", 300)
     script = FILES.format(count=20_000, folder="/var/tmp") + "\nimport time; time.sleep(60)"
-    report = siege.fails(hostile(script, python=True), {Reason.DISK_LIMIT})
+    report = siege.fails(hostile(script, python=True, wall_ms=60_000), {Reason.DISK_LIMIT})
     assert report.observations["agent_clock"] is None
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from orchestrator.attempts import AttemptOrder
+from orchestrator.evidence.store import EvidenceStore
 from orchestrator.observations import Clock, Death
 from workers.adapters.launch import (
     BUNDLE,
@@ -24,8 +25,14 @@ from workers.adapters.packed import InstructionTooLongError
 from workers.adapters.shell.agent import ShellEnd
 from workers.attempt.relayed import Relayed
 from workers.attempt.shell_driver import drive_shell
-from workers.capture.growth import disk_watch
-from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError, SandboxMismatchError
+from workers.capture.growth import disk_watch, written
+from workers.capture.layer import OverlayLayer
+from workers.errors import (
+    ContainerGoneError,
+    EngineCallError,
+    ImageMissingError,
+    SandboxMismatchError,
+)
 from workers.relay.errors import RelayError
 from workers.relay.hub import RelayHub
 from workers.sandbox.bundles import BundleMismatchError
@@ -33,11 +40,14 @@ from workers.sandbox.container import Container
 from workers.sandbox.counters import Counters, read_counters
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
 from workers.sandbox.kernel_log import host_oom
+from workers.sandbox.loop import LoopError
 from workers.sandbox.pod import PodError
 from workers.sandbox.preflight import passive_preflight
 from workers.sandbox.prepared import Prepared
-from workers.sandbox.profile import Limits, create_body
+from workers.sandbox.profile import Limits, Writable, create_body, created_facts
+from workers.sandbox.proofs import prove
 from workers.sandbox.runtime_crash import runtime_crashed
+from workers.sandbox.space import Space, SpaceError
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner, TarBuilder
 from workers.sandbox.users import UnknownUserError
@@ -54,7 +64,9 @@ class AgentPhase:
 
     `image` is the prepared image over the pinned one that the container was created from. `relayed` is the
     metered side of an agent that calls models, `shell` what the worker did for a bare model; `preflight`
-    is what the sandbox's network was seen to have before the agent was in it.
+    is what the sandbox's network was seen to have before the agent was in it. `space` is where it could
+    write under a read-only root, `written` the bytes and files that it did write; `proof` is what the host
+    showed of limits and runtime before the agent had control, `events` what the engine told of the sandbox.
     """
 
     container: Container | None = None
@@ -71,6 +83,16 @@ class AgentPhase:
     shell: ShellEnd | None = None
     preflight: Mapping[str, Any] | None = None
     relay_ended: bool = False
+    space: Space | None = None
+    written: tuple[int, int] | None = None
+    events: tuple[str, ...] = ()
+    proof: Mapping[str, Any] | None = None
+
+    def created(self) -> Mapping[str, Any]:
+        """What the engine says it created, for the evidence: image, user, runtime and every limit."""
+        if self.container is None:
+            return {}
+        return created_facts(self.container.created)
 
     def over(self) -> bool:
         """True when grading makes no sense any more: the end is already decided."""
@@ -101,6 +123,30 @@ def _content(order: AttemptOrder, launch: Launch, owner: Owner) -> bytes:
     return tar.bytes()
 
 
+def _open_space(
+    station: Station, order: AttemptOrder, name: str, phase: AgentPhase, owner: Owner
+) -> Writable | None:
+    """What the agent may write under a read-only root; None where the root itself is writable."""
+    if order.disk.mode == "writable":
+        return None
+    phase.space = space = Space.open(
+        station,
+        order.disk,
+        name=name,
+        image=order.agent_image,
+        labels=order.labels,
+        workdir=phase.workdir,
+        out=OUT,
+        home=HOME,
+        owner=owner,
+        lifetime_s=(order.caps.agent_wall_ms + order.caps.grade_wall_ms) // 1000 + _LIFETIME_GRACE_S,
+        scratch=EvidenceStore(order.evidence_root).root / "tmp",
+    )
+    if space.holder is None or OverlayLayer.of(space.holder.created) is None:
+        raise SpaceError("this worker cannot read the engine's own folders, which a read-only root needs")
+    return Writable(space.mounts(), space.temporary)
+
+
 def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, phase: AgentPhase) -> Launch:
     launch = plan_launch(order)
     # First what may take long: the clock of the lane starts when it opens.
@@ -119,12 +165,16 @@ def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, ph
             order.agent_image, order.agent_user, key, lambda owner: _content(order, launch, owner)
         )
 
+    phase.workdir = order.workdir or str(config.get("WorkingDir") or "/")
+    writable = _open_space(station, order, name, phase, prepared().owner)
+
     def body(image_id: str) -> dict[str, Any]:
         return create_body(
             image_id,
             limits,
             runtime=order.runtime,
             grader=False,
+            writable=writable,
             labels={**order.labels, "assize.role": "agent"},
             volumes={volume: BUNDLE} if volume else {},
             workdir=order.workdir,
@@ -133,8 +183,8 @@ def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, ph
 
     phase.container, used = station.create(name, prepared, body)
     phase.owner, phase.image = used.owner, used.id
-    phase.workdir = order.workdir or str(config.get("WorkingDir") or "/")
     phase.container.start()
+    phase.proof = prove(phase.container.id, phase.container.pid(), phase.container.body)
     pod = phase.relayed.pod if phase.relayed else None
     phase.preflight = passive_preflight(phase.container) if pod is None else pod.preflight
     return launch
@@ -164,7 +214,7 @@ def _run_agent(
         cap_bytes=order.caps.output_bytes,
         still_running=container.is_running,
         cancelled=cancelled,
-        disk_full=disk_watch(station, container).over,
+        disk_full=disk_watch(station, container, order.disk).over,
         relay_ends=relayed.over if relayed else lambda: False,
     )
     phase.facts["agent_exit_code"] = result.exit_code
@@ -192,6 +242,23 @@ def _drive(station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: 
     phase.facts.update(driven.facts)
 
 
+def _measure(order: AttemptOrder, phase: AgentPhase) -> None:
+    """What the dead container wrote, before it is read; more than it may is the agent's doing."""
+    container, space = phase.container, phase.space
+    assert container is not None
+    phase.written = written(container) if space is None else None
+    if space is not None:
+        if not space.intact():
+            phase.facts["agent_death"] = Death.REMOVED  # whoever ended the holder took the work with it
+            return
+        with contextlib.suppress(OSError):
+            phase.written = space.used()
+    elif phase.written is not None:
+        size, files = phase.written
+        if size > order.disk.bytes or files > order.disk.files:
+            phase.facts["artifact_overflow"] = True
+
+
 def _end_sandbox(station: Station, order: AttemptOrder, phase: AgentPhase) -> None:
     container = phase.container
     assert container is not None
@@ -201,12 +268,15 @@ def _end_sandbox(station: Station, order: AttemptOrder, phase: AgentPhase) -> No
     phase.counters = read_counters(container.id)
     phase.state = container.kill()
     death = container.death(phase.state)
+    phase.events = container.events()
     phase.facts.update(
         agent_death=death,
         agent_oom_kills=phase.counters.oom_kills,
         agent_pids_limit_hits=phase.counters.pids_limit_hits,
         agent_max_memory_bytes=phase.counters.max_memory_bytes,
     )
+    if phase.state is not None:
+        _measure(order, phase)
     if death is Death.SELF:
         phase.facts["agent_runtime_crash"] = runtime_crashed(
             order.runtime, phase.state, phase.counters, order.caps.memory_bytes
@@ -258,7 +328,14 @@ def run_agent_phase(
         phase.facts["image_missing"] = True
     except SandboxMismatchError as error:
         phase.facts.update(image_mismatch=True, start_error=f"SandboxMismatch:{error.field}")
-    except (UnknownUserError, BundleMismatchError, InstructionTooLongError, RelayError) as error:
+    except (
+        UnknownUserError,
+        BundleMismatchError,
+        InstructionTooLongError,
+        RelayError,
+        SpaceError,
+        LoopError,
+    ) as error:
         phase.facts["start_error"] = type(error).__name__
     except PodError as error:
         phase.facts["start_error"] = "preflight"

@@ -7,8 +7,8 @@ no database and no memory of other attempts; it is safe to call from many thread
 
 from __future__ import annotations
 
-import platform
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -18,6 +18,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
+from orchestrator import host_abilities
 from orchestrator.attempts import (
     AttemptCancelledError,
     AttemptControl,
@@ -34,6 +35,7 @@ from scoring.vocabulary import Phase
 from workers.adapters.launch import OUT
 from workers.attempt import evidence
 from workers.attempt.phases import AgentPhase, run_agent_phase
+from workers.attempt.report import sandbox_report
 from workers.capture.carry import Carry, collect
 from workers.capture.folder import left_in
 from workers.capture.originals import Originals
@@ -51,8 +53,9 @@ from workers.grading.grade import Graded, GradeInput, Started, grade, start_grad
 from workers.grading.verdict import PassRule
 from workers.relay import sockets
 from workers.relay.hub import RelayHub, forget_lanes
+from workers.sandbox.client import translated
 from workers.sandbox.container import Container
-from workers.sandbox.profile import GRADER_CAPABILITIES, PID1_UID, Limits, create_body
+from workers.sandbox.profile import Limits, create_body
 from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, OWNER_LABEL, Reaped, reap
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner
@@ -93,6 +96,8 @@ class AttemptRunner:
         self.originals = Originals(self._reference)
         self.hub = RelayHub()
         self._engine_facts: Mapping[str, Any] | None = None
+        self._abilities: Mapping[str, Any] | None = None
+        self._asking = threading.Lock()
 
     def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
         """Run one attempt; raises `AttemptCancelledError` once its sandbox is gone after a cancel."""
@@ -100,6 +105,7 @@ class AttemptRunner:
             HOME_LABEL: order.labels.get(HOME_LABEL, ""),
             ATTEMPT_LABEL: order.labels.get(OWNER_LABEL, "owner/unknown"),
         }
+        self.abilities(order.agent_image)
         return _Attempt(self, order, control).run()
 
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Reaped:
@@ -135,6 +141,15 @@ class AttemptRunner:
             facts = {key: str(info.get(key)) for key in keys}
             self._engine_facts = {**facts, "SecurityOptions": list(info.get("SecurityOptions") or [])}
         return self._engine_facts
+
+    def abilities(self, image_id: str) -> Mapping[str, Any]:
+        """What this host and engine can enforce: asked once, with the first image, before any agent runs."""
+        with self._asking, suppress(EngineCallError):  # an engine in trouble is told where it matters
+            if self._abilities is None:
+                with translated("probe"):
+                    seen = host_abilities.observe(self.station.engine.api, image_id)
+                self._abilities = host_abilities.as_data(host_abilities.judge(seen))
+        return self._abilities or {}
 
     def _reference(self, image_id: str) -> Container:
         labels = {**self.station.engine.owner_labels, "assize.role": "reference"}
@@ -277,6 +292,7 @@ class _Attempt:
             container,
             partial(originals.of, order.agent_image),
             partial(originals.was_folder, order.agent_image),
+            self.agent.space.folders() if self.agent.space else {},
         )
         try:
             self.carry = collect(
@@ -338,13 +354,25 @@ class _Attempt:
         station, snapshot, unused = self.station, self.snapshot, self.first
         if unused is not None and unused.exception() is None:
             station.dispose(unused.result().container)
-        if self.agent.container is not None:
-            station.dispose(self.agent.container)
+        self._dispose_sandbox()
         if self.agent.relayed is not None:
             self.agent.relayed.end(station)
             self.agent.relayed.dispose()
         if snapshot is not None:
             station.disposer.submit(lambda: station.engine.remove_image(snapshot))
+
+    def _dispose_sandbox(self) -> None:
+        """The agent's container first, then what it had mounted."""
+        container, space = self.agent.container, self.agent.space
+
+        def remove() -> None:
+            if container is not None:
+                container.remove()
+            if space is not None:
+                space.remove()
+
+        if container is not None or space is not None:
+            self.station.disposer.submit(remove)
 
     def _settle(self) -> None:
         """Wait until the lane is summed up; only then is known how the agent's last call ended."""
@@ -383,7 +411,14 @@ class _Attempt:
                 evidence.add_grade(builder, self.order, self.graded)
             if self.agent.relayed is not None:
                 evidence.add_relayed(builder, self.agent.relayed, self.order)
-            evidence.add_report(builder, self._report(), self._seen(), decision)
+            report = sandbox_report(
+                self.order,
+                self.agent,
+                self.clock.times(),
+                engine=self._engine_facts(),
+                abilities=self.runner.abilities(self.order.agent_image),
+            )
+            evidence.add_report(builder, report, self._seen(), decision)
             return decision, builder.seal()
         except (EvidenceError, EngineCallError, OSError) as error:
             # Without evidence nobody is convicted: the rules put this before whatever the agent did.
@@ -404,40 +439,3 @@ class _Attempt:
             return dict(self.runner.engine_facts())
         except EngineCallError as error:
             return {"unknown": f"{error.call}:{error.kind}"}
-
-    def _report(self) -> dict[str, Any]:
-        order, caps = self.order, self.order.caps
-        return {
-            "attemptId": order.attempt_id,
-            "engine": self._engine_facts(),
-            "runtime": order.runtime,
-            "images": {"agent": order.agent_image, "grader": order.grader_image, "sandbox": self.agent.image},
-            "bundleDigest": order.bundle_digest,
-            "grading": order.grading,
-            "network": "none" if self.agent.relayed is None else "relay-only",
-            "preflight": self.agent.preflight,
-            "relay": None if self.agent.relayed is None else dict(self.agent.relayed.report()),
-            "user": f"{self.agent.owner.uid}:{self.agent.owner.gid}",
-            "pid1Uid": PID1_UID,
-            "workdir": self.agent.workdir,
-            "capabilities": {"agent": [], "grader": list(GRADER_CAPABILITIES)},
-            "limits": {
-                "agentWallMs": caps.agent_wall_ms,
-                "gradeWallMs": caps.grade_wall_ms,
-                "memoryBytes": caps.memory_bytes,
-                "cpusMilli": caps.cpus_milli,
-                "pids": caps.pids,
-                "outputBytes": caps.output_bytes,
-                "artifactBytes": caps.artifact_bytes,
-            },
-            "counters": {
-                "oomKills": self.agent.counters.oom_kills,
-                "maxMemoryBytes": self.agent.counters.max_memory_bytes,
-                "pidsLimitHits": self.agent.counters.pids_limit_hits,
-            },
-            "finalState": {
-                key: (self.agent.state or {}).get(key) for key in ("ExitCode", "OOMKilled", "Status")
-            },
-            "host": {"kernel": platform.release(), "machine": platform.machine()},
-            "phases": {item.phase.value: item.wall_ms for item in self.clock.times()},
-        }

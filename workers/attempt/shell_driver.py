@@ -58,7 +58,7 @@ class _Shell:
         self._environment = {
             name: value for name, value in contract.items() if not name.endswith(("_KEY", "_TOKEN"))
         }
-        self._disk = disk_watch(station, container)
+        self._disk = disk_watch(station, container, order.disk)
         self.seen_bytes = 0
         self.end: StreamEnd | None = None
 

@@ -8,6 +8,7 @@ else goes through the engine. The container is dead, so nothing moves; links are
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import stat
@@ -64,8 +65,8 @@ class OverlayLayer:
     """The writable layer of a stopped container over its read-only ones."""
 
     def __init__(self, upper: str, lowers: tuple[str, ...]) -> None:
-        self._upper = upper
-        self._lowers = lowers
+        self.upper = upper
+        self.lowers = lowers
 
     @classmethod
     def of(cls, inspected: Mapping[str, Any]) -> OverlayLayer | None:
@@ -78,6 +79,22 @@ class OverlayLayer:
         if not all(path.startswith("/") and os.access(path, os.R_OK | os.X_OK) for path in (upper, *lowers)):
             return None
         return cls(upper, tuple(lowers))
+
+    def written(self) -> tuple[int, int]:
+        """Bytes on the disk, and files, that the layer holds; of a hard link each name counts.
+
+        A folder too deep to be opened counts as itself.
+        """
+        used, files, pending = 0, 0, [self.upper]
+        while pending:
+            with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    with contextlib.suppress(OSError):
+                        status = entry.stat(follow_symlinks=False)
+                        used, files = used + status.st_blocks * 512, files + 1
+                        if stat.S_ISDIR(status.st_mode):
+                            pending.append(entry.path)
+        return used, files
 
     def changes(self) -> list[tuple[int, str]]:
         """(kind, path) of everything written but folders that were there.
@@ -93,7 +110,7 @@ class OverlayLayer:
         pending = [(folder, known_below)]
         while pending:
             place, below = pending.pop()
-            here = self._upper + place
+            here = self.upper + place
             if place != "/" and _has(here, _REDIRECT):
                 raise LayerUnusableError(f"{place} was moved from elsewhere")
             names = set()
@@ -121,7 +138,7 @@ class OverlayLayer:
     def _lower(self, path: str) -> tuple[str, os.stat_result] | None:
         """The image's own entry at `path`; None if there is none or a link leads to it."""
         parts = path.strip("/").split("/")
-        for layer in self._lowers:
+        for layer in self.lowers:
             place, hidden = layer, False
             for depth, part in enumerate(parts):
                 place = f"{place}/{part}"
@@ -140,7 +157,7 @@ class OverlayLayer:
 
     def _lower_names(self, path: str) -> set[str]:
         names: set[str] = set()
-        for layer in self._lowers:
+        for layer in self.lowers:
             try:
                 with os.scandir(layer + path) as entries:
                     names.update(entry.name for entry in entries)
@@ -153,15 +170,19 @@ class OverlayLayer:
         found = self._lower(path)
         return found is None or stat.S_ISDIR(found[1].st_mode)
 
+    def place_of(self, path: str) -> str:
+        """Where this host has what was written at `path`."""
+        return self.upper + path
+
     def _own(self, path: str) -> os.stat_result | None:
         """This layer's entry at `path`, None if it has none or a link leads to it."""
-        place, status = self._upper, None
+        place, status = "", None
         for part in path.strip("/").split("/"):
             if status is not None and not stat.S_ISDIR(status.st_mode):
                 return None
             place = f"{place}/{part}"
             try:
-                status = os.lstat(place)
+                status = os.lstat(self.place_of(place))
             except OSError:
                 return None
         return None if status is None or _is_whiteout(status) else status
@@ -188,7 +209,7 @@ class OverlayLayer:
         pending = [path]
         while pending:
             place = pending.pop()
-            here = self._upper + place
+            here = self.place_of(place)
             status = os.lstat(here)
             if _is_whiteout(status):
                 continue

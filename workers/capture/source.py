@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import tarfile
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from typing import IO, Any, Final, Protocol, cast
 
 from workers.capture.layer import LayerUnusableError, Member, OverlayLayer
 from workers.capture.members import shown
+from workers.capture.mounted import MountedLayer
 from workers.errors import ArchiveFormError, CarryOverflowError
 from workers.sandbox.container import Container
 from workers.sandbox.stream import ChunkReader
@@ -17,6 +18,7 @@ from workers.sandbox.stream import ChunkReader
 _SLACK_BYTES: Final = 2 << 30
 _ORIGINALS_BYTES: Final = 4 << 20
 _BLOCK_BYTES: Final = 64 * 1024
+_NO_FOLDERS: Final[Mapping[str, str]] = {}
 
 FindOriginals = Callable[[Iterable[str]], dict[str, bytes]]
 WasFolder = Callable[[str], bool]
@@ -150,9 +152,14 @@ class LayerSource:
 
 
 def source_of(
-    container: Container, find_originals: FindOriginals, was_folder: WasFolder = _folders_everywhere
+    container: Container,
+    find_originals: FindOriginals,
+    was_folder: WasFolder = _folders_everywhere,
+    folders: Mapping[str, str] = _NO_FOLDERS,
 ) -> Source:
-    """The fastest source that is right for this container."""
+    """The fastest source that is right for this container; `folders` says where the host has its volumes."""
     engine = EngineSource(container, find_originals, was_folder)
     layer = OverlayLayer.of(container.created)
-    return engine if layer is None else LayerSource(layer, engine)
+    if layer is None:
+        return engine
+    return LayerSource(MountedLayer(layer, folders) if folders else layer, engine)

@@ -91,6 +91,10 @@ class Container:
         with translated("start"):
             self._engine.api.start(self.id)
 
+    def pid(self) -> int:
+        """PID 1 as the host counts it; 0 when it does not run."""
+        return int(self.inspect()["State"]["Pid"] or 0)
+
     def is_running(self) -> bool:
         """Whether it is up and not paused; False as well when it is gone."""
         try:
@@ -142,6 +146,10 @@ class Container:
         if self._our_kills:
             return None
         return Death.OOM if state.get("OOMKilled") else Death.SELF
+
+    def events(self) -> tuple[str, ...]:
+        """What the engine said happened to it so far, in order; at most the first hundred."""
+        return self._watch.history(self.id)
 
     def changes(self) -> list[tuple[int, str]]:
         """(kind, path) of everything that differs from the image; kind 0 changed, 1 added, 2 deleted.

@@ -50,6 +50,18 @@ def _v2_folder(container_id: str, root: Path) -> Path | None:
     return None
 
 
+def set_limits(container_id: str, root: Path = _ROOT) -> dict[str, int | None]:
+    """`memoryBytes` and `pids` as the kernel has them for the container; None for one that is not set."""
+    memory = root / "memory" / "docker" / container_id
+    if memory.is_dir():
+        pids = root / "pids" / "docker" / container_id / "pids.max"
+        return {"memoryBytes": _number(memory / "memory.limit_in_bytes"), "pids": _number(pids)}
+    folder = _v2_folder(container_id, root)
+    if folder is None:
+        return {"memoryBytes": None, "pids": None}
+    return {"memoryBytes": _number(folder / "memory.max"), "pids": _number(folder / "pids.max")}
+
+
 def read_counters(container_id: str, root: Path = _ROOT) -> Counters:
     """Counters of the container's own cgroup."""
     memory = root / "memory" / "docker" / container_id

@@ -14,6 +14,7 @@ from typing import Any, Final
 from workers.errors import ContainerGoneError, EngineCallError
 from workers.sandbox.client import Engine, translated
 from workers.sandbox.internal import remove_network
+from workers.sandbox.loop import attempt_of, reap_loops
 
 HOME_LABEL: Final = "assize.home"
 ATTEMPT_LABEL: Final = "assize.attempt"
@@ -28,9 +29,10 @@ class Reaped:
     volumes: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
     networks: list[str] = field(default_factory=list)
+    loops: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.containers or self.volumes or self.images or self.networks)
+        return bool(self.containers or self.volumes or self.images or self.networks or self.loops)
 
 
 def _dead(found: Mapping[str, Any], is_live: Callable[[str], bool]) -> bool:
@@ -103,4 +105,11 @@ def reap(engine: Engine, home: str, is_live: Callable[[str], bool]) -> Reaped:
             with contextlib.suppress(ContainerGoneError, EngineCallError), translated("remove"):
                 engine.api.remove_image(found["Id"], force=True)
             reaped.images.append(str(found["Id"]))
+    reaped.loops += reap_loops(lambda file: _dead_file(file, home, is_live))
     return reaped
+
+
+def _dead_file(name: str, home: str, is_live: Callable[[str], bool]) -> bool:
+    """Whether a file behind a loop device is of an attempt of this home that no longer lives."""
+    found = attempt_of(name)
+    return found is not None and found[0] == home and not is_live(found[1])

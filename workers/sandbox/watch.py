@@ -21,6 +21,8 @@ _ACTIONS: Final = ("kill", "die", "oom", "destroy", "pause", "stop")
 _RECONNECT_S: Final = 0.5
 _REMEMBERED: Final = 1_000
 """Removed containers whose events are kept: those of other workers are never asked about or forgotten."""
+MAX_HISTORY: Final = 100
+"""An agent's out-of-memory deaths are events, and it may have many."""
 
 
 class EngineWatch:
@@ -32,6 +34,7 @@ class EngineWatch:
         self._changed = threading.Condition()
         self._seen: dict[str, Counter[str]] = defaultdict(Counter)
         self._destroyed: deque[str] = deque()
+        self._order: dict[str, list[str]] = defaultdict(list)
         self._broken_at: list[float] = []
         self._closing = False
         self._connection: socket.socket | None = None
@@ -44,6 +47,11 @@ class EngineWatch:
         """How often each action was seen so far for a container."""
         with self._changed:
             return Counter(self._seen.get(container_id, {}))
+
+    def history(self, container_id: str) -> tuple[str, ...]:
+        """The actions seen so far for a container, in order, up to `MAX_HISTORY`."""
+        with self._changed:
+            return tuple(self._order.get(container_id, ()))
 
     def wait_for(self, container_id: str, action: str, timeout_s: float) -> bool:
         """True once `action` was seen for the container; False after `timeout_s`."""
@@ -64,6 +72,7 @@ class EngineWatch:
         """Drop what was collected for a removed container."""
         with self._changed:
             self._seen.pop(container_id, None)
+            self._order.pop(container_id, None)
 
     def close(self) -> None:
         """End the stream and its thread."""
@@ -105,7 +114,9 @@ class EngineWatch:
         """Who asks about a container that somebody removed must still learn that it was killed first."""
         self._destroyed.append(container_id)
         if len(self._destroyed) > _REMEMBERED:
-            self._seen.pop(self._destroyed.popleft(), None)
+            oldest = self._destroyed.popleft()
+            self._seen.pop(oldest, None)
+            self._order.pop(oldest, None)
 
     def _note(self, event: dict[str, object]) -> None:
         container_id, action = event.get("id"), event.get("status")
@@ -113,7 +124,10 @@ class EngineWatch:
             with self._changed:
                 if action == "destroy" and container_id not in self._seen:
                     return  # forgotten: its removal was ours
-                self._seen[container_id][action.split(":")[0]] += 1
+                name = action.split(":")[0]
+                self._seen[container_id][name] += 1
+                if len(self._order[container_id]) < MAX_HISTORY:
+                    self._order[container_id].append(name)
                 if action == "destroy":
                     self._drop_oldest(container_id)
                 self._changed.notify_all()

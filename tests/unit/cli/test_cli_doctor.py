@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator import host_abilities
 from orchestrator.certificates import founding, trust
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.cli import doctor, doctor_home, doctor_host, doctor_models
@@ -44,9 +45,10 @@ class FakeEngine:
             "MemoryLimit": True,
             "PidsLimit": True,
             "CpuCfsQuota": True,
-            "SecurityOptions": ["name=seccomp,profile=default"],
+            "SecurityOptions": ["name=seccomp,profile=default", "name=userns"],
         }
         self.present = [{"Id": IMAGE}]
+        self.quota = ""
         self.found: list[dict[str, Any]] = []
 
     def info(self) -> dict[str, Any]:
@@ -64,6 +66,11 @@ class FakeEngine:
     def close(self) -> None:
         pass
 
+    def abilities(self, _api: Any, image_id: str | None) -> host_abilities.Seen:
+        """A host that can enforce everything, as far as the engine says so too."""
+        quota = None if image_id is None else self.quota
+        return host_abilities.Seen(self.facts, {}, quota, (), True, True, True)
+
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
@@ -75,6 +82,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     # The bundled sheet grows old, and other screenings may run on this host.
     monkeypatch.setattr(doctor_models, "_today", lambda: PriceSheet.bundled().date)
     monkeypatch.setattr(doctor_models, "_places", lambda: ())
+    monkeypatch.setattr(host_abilities, "observe", engine.abilities)
     return engine
 
 
@@ -140,6 +148,25 @@ def test_engine_warnings(fake: FakeEngine, home: Home) -> None:
     found = health(home)
     assert found["seccomp"][0] is Health.WARN
     assert found["engine clock"][0] is Health.WARN
+
+
+def test_what_cannot_be_enforced_is_shown_with_its_mend(cli: Any, fake: FakeEngine, home: Home) -> None:
+    """Issue 6: disk quota, runtimes, user namespaces; none of it stops a screening that does not ask."""
+    fake.quota = "only for overlay over xfs with pquota"
+    fake.facts |= {
+        "SecurityOptions": ["name=seccomp,profile=default"],
+        "Runtimes": {"runc": {"path": "runc"}, "other": {"path": "x", "runtimeArgs": ["--ignore-cgroups"]}},
+    }
+    ran = cli("doctor", "--json", home=home.root)
+    found = {one["check"]: one for one in json.loads(ran.out)["checks"]}
+    assert ran.code == 0
+    for name, word in (
+        ("disk quota", "--disk strict"),
+        ("user namespaces", "userns-remap"),
+        ("runtime other", "without --ignore-cgroups"),
+    ):
+        assert (found[name]["health"], word in found[name]["mend"]) == ("warn", True), found[name]
+    assert found["runtime runc"]["health"] == "ok"
 
 
 def test_an_engine_that_fails_is_missing(

@@ -284,6 +284,20 @@ def test_files_are_counted_too(clock: list[float], many: bool) -> None:
     assert many or (not watch.over() and disk.measured == ["files"])
 
 
+def test_a_neighbour_that_deletes_hides_nobody(clock: list[float]) -> None:
+    """Where measuring is cheap, a disk that grows emptier is no proof that this container is."""
+    disk = Disk()
+    watch = disk.watch(anyway_s=2.0)
+    disk.free, disk.written = Free(200 * GIB, 10_000_000), 11 * GIB
+    assert not watch.over() and disk.measured == []
+    clock[0] += 2.1
+    assert watch.over() and disk.measured == ["bytes"]
+    disk.written, disk.many = 0, True
+    assert not watch.over(), "not asked again at once"
+    clock[0] += 2.1
+    assert watch.over() and disk.measured == ["bytes", "bytes", "files"]
+
+
 def test_a_disk_that_cannot_be_asked(clock: list[float]) -> None:
     """An engine elsewhere: no watch, and no error."""
     disk = Disk()

@@ -1,0 +1,412 @@
+"""Runs the cases of a file through the product itself: planned, signed, run, recorded, certified, closed.
+
+Beside every hostile agent an honest sibling works on the same task with the same worker: it starts in the
+moment in which the hostile one gets control. What was seen of both is kept for `case_rules`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from orchestrator.agents import registry
+from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
+from orchestrator.certificates.screening import verify_screening_bundle
+from orchestrator.certificates.verdict import ScreeningResult
+from orchestrator.engine.errors import HostUnfitError
+from orchestrator.evidence.manifest import EvidenceManifest
+from orchestrator.home import Home
+from orchestrator.ids import new_id
+from orchestrator.ledger import queries
+from orchestrator.ledger.queries import TryView
+from orchestrator.ledger.records import CertificateKind, certificates
+from orchestrator.packs.pack import Pack, open_pack
+from orchestrator.planning.conditions import CapOverrides, DiskCondition, ScreeningConditions
+from orchestrator.prices.sheet import PriceSheet
+from orchestrator.screenings import launch as launching
+from orchestrator.screenings.bundling import predicate_of
+from orchestrator.screenings.gate import check_pack
+from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.launch import Launch
+from orchestrator.screenings.opening import Sponsors
+from orchestrator.screenings.relaying import keep_sheet
+from scoring.vocabulary import Phase
+from workers.attempt.runner import AttemptRunner
+from workers.sandbox.client import Engine
+from workers.sandbox.reaper import reap
+
+if TYPE_CHECKING:
+    from tests.assets.hostile.case_format import Case
+    from tests.assets.relayed.house import MODEL, sheet, write_accounts
+    from tests.assets.relayed.provider import Provider, Taken
+else:  # the names under which a conftest has loaded them
+    from hostile_case_format import Case
+    from relayed_house import MODEL, sheet, write_accounts
+
+ASSETS: Final = Path(__file__).parent
+MIB: Final = 1 << 20
+KEY: Final = "sk-siege-77d1f0c2a9"
+CAP_NUSD: Final = 50_000_000
+AT_ONCE: Final = 3
+SHORT_WALL_MS: Final = 6_000
+"""For cases that are expected to run into the clock; the others have the task's own 20 s."""
+DISK_BYTES: Final = 32 * MIB
+DISK_FILES: Final = 2_000
+NOTHING_LEFT_S: Final = 30.0
+_AGENT: Final = """
+[agent]
+name = "{id}"
+version = "1"
+kind = "exec"
+{model}
+[run]
+bundle = "bundle"
+command = ["./start.sh", "{program}", "/opt/agent/{file}"]
+"""
+_MODEL: Final = f"""
+[model]
+declared = [{{ role = "main", id = "{MODEL}", provider = "house" }}]
+"""
+HONEST: Final = "printf 'def add(a, b):\\n    return a + b\\n' > /workspace/solution.py\n"
+_SPONSORS: Final = Sponsors("operator:tests", "operator:tests", "lab:tests")
+
+
+@dataclass
+class Seen:
+    """What was seen of one case and its sibling; `left` is what was labelled with it after 30 s."""
+
+    case: Case
+    order: AttemptOrder | None = None
+    report: AttemptReport | None = None
+    sibling: AttemptReport | None = None
+    left: list[str] = field(default_factory=list)
+    host: list[str] = field(default_factory=list)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    view: TryView | None = None
+    certificate: Mapping[str, Any] | None = None
+    verified: ScreeningResult | None = None
+    taken: list[Taken] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
+
+
+class _Quiet:
+    def phase(self, phase: Phase) -> None:
+        pass
+
+    def cancelled(self) -> bool:
+        return False
+
+
+class _Beside:
+    """An attempt's control that also starts the sibling when the agent gets control."""
+
+    def __init__(self, control: AttemptControl, begin: Callable[[], Future[AttemptReport]]) -> None:
+        self._control, self._begin = control, begin
+        self.sibling: Future[AttemptReport] | None = None
+
+    def phase(self, phase: Phase) -> None:
+        self._control.phase(phase)
+        if phase is Phase.AGENT:
+            self.sibling = self._begin()
+
+    def cancelled(self) -> bool:
+        return self._control.cancelled()
+
+
+class HostCanary:
+    """Things of this host that no agent may change: files, the engine, the clock; and a port to be found."""
+
+    def __init__(self, folder: Path, engine: Engine) -> None:
+        self._engine = engine
+        self._file = folder / "sentinel"
+        self._file.write_bytes(os.urandom(4096))
+        self._watched = [self._file, Path("/etc/passwd"), Path("/etc/hosts"), Path("/etc/shadow")]
+        self._first = self._hashes()
+        self._engine_id = str(engine.info()["ID"])
+        self._skew = time.time() - time.monotonic()
+        self._server = socket.create_server(("0.0.0.0", 0))
+        self.port = int(self._server.getsockname()[1])
+        self.connections: list[str] = []
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, address = self._server.accept()
+            except OSError:
+                return
+            self.connections.append(str(address))
+            connection.close()
+
+    def _hashes(self) -> list[str]:
+        return [hashlib.sha256(path.read_bytes()).hexdigest() for path in self._watched]
+
+    def problems(self) -> list[str]:
+        """L2 and L9 as far as the host shows them."""
+        found = []
+        if self._hashes() != self._first:
+            found.append("a file of the host has changed")
+        if str(self._engine.info()["ID"]) != self._engine_id:
+            found.append("another engine answers")
+        if abs(time.time() - time.monotonic() - self._skew) > 5:
+            found.append("the host's clock was moved")
+        return found
+
+    def close(self) -> None:
+        """End the listener."""
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self._thread.join(5)
+
+
+class Witness:
+    """The worker's attempt function with an honest sibling beside every attempt."""
+
+    def __init__(self, engine: Engine, runner: AttemptRunner, canary: HostCanary) -> None:
+        self._engine, self._runner, self._canary = engine, runner, canary
+        self.seen: dict[str, Seen] = {}
+
+    def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
+        """Run both to their end, then wait until nothing of the hostile one is there any more."""
+        seen = self.seen[str(order.agent["name"])]
+        with ThreadPoolExecutor(1) as pool:
+            beside = _Beside(control, lambda: pool.submit(self._runner, _honest(order), _Quiet()))
+            report = self._runner(order, beside)
+            seen.sibling = None if beside.sibling is None else beside.sibling.result()
+        seen.order, seen.report = order, report
+        seen.left = left_of(self._engine, order)
+        seen.host = self._canary.problems()
+        return report
+
+    def reap(self, home: str, is_live: Callable[[str], bool]) -> Any:
+        return self._runner.reap(home, is_live)
+
+    def close(self) -> list[str]:
+        return self._runner.close()
+
+
+def _honest(order: AttemptOrder) -> AttemptOrder:
+    """The same order for an agent that just does the work; it calls no model and is in no ledger."""
+    slot = new_id()
+    run = {"command": ["/opt/agent/start.sh", "sh", "/opt/agent/honest.sh"], "env": {}}
+    return replace(
+        order,
+        slot_id=slot,
+        attempt_id=new_id(),
+        agent={"kind": "exec", "name": "honest", "version": "1", "run": run},
+        caps=replace(order.caps, agent_wall_ms=60_000),
+        labels={**order.labels, "assize.attempt": f"{slot}/{order.token}"},
+        relay=None,
+    )
+
+
+def left_of(engine: Engine, order: AttemptOrder) -> list[str]:
+    """What still bears the attempt's label or id after at most 30 s: of the engine, and of the kernel."""
+    label = {"label": f"assize.attempt={order.labels['assize.attempt']}"}
+    until = time.monotonic() + NOTHING_LEFT_S
+    while True:
+        found = [f"container {one['Names']}" for one in engine.api.containers(all=True, filters=label)]
+        found += [f"image {one['Id']}" for one in engine.api.images(filters=label)]
+        found += [f"network {one['Name']}" for one in engine.api.networks(filters=label)]
+        found += [f"volume {one['Name']}" for one in engine.api.volumes(filters=label)["Volumes"] or []]
+        mounts = Path("/proc/self/mounts").read_text("utf-8").splitlines()
+        loops = [path.read_text("utf-8") for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+        ids = (order.attempt_id.lower(), order.slot_id.lower())
+        found += [one for one in (*mounts, *loops) if any(name in one.lower() for name in ids)]
+        if not found or time.monotonic() >= until:
+            return found
+        time.sleep(0.05)
+
+
+def bill_what_was_asked(provider: Provider, shared: Any) -> Callable[[Taken], Any]:
+    """A provider that bills as many output tokens as a call allows, whether or not anybody reads them."""
+
+    def answer(taken: Taken) -> Any:
+        asked = json.loads(taken.body)
+        tokens = int(asked.get("max_tokens") or asked.get("max_completion_tokens") or 1)
+        usage = {"prompt_tokens": 10, "completion_tokens": tokens, "total_tokens": 10 + tokens}
+        if asked.get("stream"):
+            base = {"id": "c", "object": "chat.completion.chunk", "model": MODEL}
+            delta = {"index": 0, "delta": {"content": "x" * 300}, "finish_reason": None}
+            events: list[Any] = [{**base, "choices": [delta], "usage": None}]
+            events += [{**base, "choices": [], "usage": usage}]
+            parts = [b"data: " + json.dumps(one).encode() + b"\n\n" for one in events]
+            return shared.streamed(iter((*parts, b"data: [DONE]\n\n")))
+        whole = {**shared.completion("x"), "model": MODEL, "usage": usage}
+        return shared.Answer(parts=(json.dumps(whole).encode(),))
+
+    return answer
+
+
+@dataclass
+class Siege:
+    """A throw-away home with the shared task, one agent per case, and the provider on loopback."""
+
+    folder: Path
+    engine: Engine
+    provider: Provider
+    shared: Any
+    runtime: str
+
+    def run(self, cases: Iterable[Case]) -> dict[str, Seen]:
+        """Everything that was seen, by case id; every case's screening is closed and verified."""
+        every = list(cases)
+        playable = [case for case in every if case.problem is None]
+        self.provider.answer = bill_what_was_asked(self.provider, self.shared)
+        installation = self._installation(playable)
+        canary = HostCanary(self.folder, self.engine)
+        witnesses: list[Witness] = []
+        seen = {case.id: Seen(case) for case in playable}
+
+        def load() -> Witness:
+            witnesses.append(Witness(self.engine, AttemptRunner(), canary))
+            witnesses[-1].seen = seen
+            return witnesses[-1]
+
+        try:
+            pack = open_pack(self.folder / "pack")
+            gate = check_pack(installation, pack, pack.tasks, parallel=2, say=_silent, oracle_runs=1)
+            assert gate.admitted, gate
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(launching, "load_runner", load)
+                launches = self._launches(installation, pack, playable)
+                bundles, warnings = _run(installation, list(launches.values()))
+            for case_id, one in launches.items():
+                self._keep(installation, seen[case_id], one, bundles.get(one.screening_id))
+                seen[case_id].warnings = warnings
+                seen[case_id].strangers = canary.connections
+        finally:
+            canary.close()
+            label = installation.label
+            installation.close()
+            reap(self.engine, label, lambda found: False)
+        return {**{case.id: Seen(case) for case in every}, **seen}
+
+    def _installation(self, cases: Iterable[Case]) -> Installation:
+        home = Home(self.folder / "home")
+        installation = Installation.open(home)
+        write_accounts(home.root, self.provider.base_url, KEY)
+        shutil.copytree(ASSETS / "task", self.folder / "pack" / "add")
+        bundle = self.folder / "bundle"
+        bundle.mkdir()
+        shutil.copy(ASSETS / "start.sh", bundle / "start.sh")
+        (bundle / "start.sh").chmod(0o755)
+        (bundle / "honest.sh").write_text(HONEST, "utf-8")
+        for case in cases:
+            (bundle / file_of(case)).write_text(text_of(case), "utf-8")
+        return installation
+
+    def _launches(self, installation: Installation, pack: Pack, cases: Iterable[Case]) -> dict[str, Launch]:
+        launches = {}
+        for case in cases:
+            program = "sh" if file_of(case).endswith(".sh") else "python3"
+            model = _MODEL if case.needs.relay else ""
+            path = self.folder / f"{case.id}.toml"
+            path.write_text(
+                _AGENT.format(id=case.id, model=model, program=program, file=file_of(case)), "utf-8"
+            )
+            agent = registry.add(installation.home, path)
+            conditions = self._conditions(installation, case)
+            (launches[case.id],) = launching.launch(
+                installation, pack, [agent], conditions, _SPONSORS, again=False, say=_silent
+            )
+        return launches
+
+    def _conditions(self, installation: Installation, case: Case) -> ScreeningConditions:
+        small = sheet()
+        text = small.text().replace('"max_output_tokens": 1000', '"max_output_tokens": 8000')
+        prices = PriceSheet.from_data(json.loads(text))
+        keep_sheet(installation.home, prices)
+        caps = CapOverrides(
+            agent_wall_ms=SHORT_WALL_MS if case.expected == "timeout" else None,
+            memory_bytes=(256 if self.runtime == "runsc" else 128) * MIB,
+            pids=128,
+            output_bytes=MIB,
+            artifact_bytes=DISK_BYTES,
+        )
+        return ScreeningConditions(
+            tries=1,
+            caps=caps,
+            network="relay-only",
+            runtime=self.runtime,
+            hardware_class=launching.hardware_class(),
+            try_cap_nusd=CAP_NUSD,
+            step_limit=1_000,
+            prices_digest=prices.digest,
+            disk=DiskCondition(mode=case.needs.profile, bytes=DISK_BYTES, files=DISK_FILES),
+        )
+
+    def _keep(self, installation: Installation, seen: Seen, one: Launch, bundle: Path | None) -> None:
+        (slot,) = queries.tries(installation.ledger, one.screening_id)
+        seen.view = queries.show_try(installation.ledger, slot.row["id"])
+        stored = certificates(installation.ledger, one.screening_id, CertificateKind.TRY)
+        if len(stored) == 1:
+            seen.certificate = predicate_of(stored[0])
+        if bundle is not None:
+            root = installation.trust_root()
+            seen.verified = verify_screening_bundle(bundle, root, store=installation.store)
+        if seen.report is not None and seen.report.manifest_digest is not None:
+            store = installation.store
+            manifest = EvidenceManifest.from_bytes(store.read(seen.report.manifest_digest, MIB))
+            seen.files = {
+                file.path: store.read(file.sha256, 256 * MIB) for file in manifest.files if file.sha256
+            }
+        seen.taken = [one for one in self.provider.taken if one.text == seen.case.id]
+
+
+def _run(installation: Installation, launches: list[Launch]) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """Screening bundles by screening, and what needs a look; a host that gave up is told by every case."""
+    try:
+        outcome = launching.run(
+            installation,
+            launches,
+            parallel=AT_ONCE,
+            progress=lambda event: None,
+            guard=lambda engine: nullcontext(),
+        )
+    except HostUnfitError as error:
+        return {}, (error.message,)
+    return outcome.bundles, outcome.warnings
+
+
+def file_of(case: Case) -> str:
+    """The case's file in the bundle."""
+    return f"{case.id}.sh" if case.lang == "sh" or case.is_solution else f"{case.id}.py"
+
+
+def text_of(case: Case) -> str:
+    """What the case's agent runs: its code, with the helpers before it, or a script that leaves it."""
+    if case.is_solution:
+        return f"cat > /workspace/solution.py <<'END-OF-SOLUTION'\n{case.code}END-OF-SOLUTION\n"
+    if case.needs.helpers:
+        return (ASSETS / "helpers.py").read_text("utf-8").replace("{case}", case.id) + case.code
+    return case.code
+
+
+def _silent(line: str) -> None:
+    """Nobody reads along."""
+
+
+@contextmanager
+def engine_of(host: str | None = None) -> Iterator[Engine]:
+    """A client of its own for the suite."""
+    engine = Engine(host)
+    try:
+        yield engine
+    finally:
+        engine.close()

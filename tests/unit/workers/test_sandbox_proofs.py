@@ -1,0 +1,88 @@
+"""What the host shows of a running sandbox: limits really set, the runtime really the one asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workers.errors import SandboxMismatchError
+from workers.sandbox import proofs
+from workers.sandbox.counters import set_limits
+
+ID = "c" * 64
+BODY: dict[str, Any] = {"HostConfig": {"Memory": 100, "PidsLimit": 7, "Runtime": "runc"}}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "program", "fits"),
+    [
+        ("runc", "/sbin/docker-init", True),
+        ("runc", "sleep", True),
+        ("runc", "runsc-sandbox", False),
+        ("runsc", "runsc-sandbox", True),
+        ("runsc", "/sbin/docker-init", False),
+        ("runc", "/x/runsc-folder/sleep", True),
+        ("kata", "runsc-sandbox", True),
+        ("runsc", None, True),
+    ],
+)
+def test_a_runtime_that_is_another_program_is_noticed(runtime: str, program: str | None, fits: bool) -> None:
+    """sandbox.md 7: by the host's view of the first process; what nobody knows is only recorded."""
+    if fits:
+        proofs.require_runtime(runtime, program)
+        return
+    with pytest.raises(SandboxMismatchError) as caught:
+        proofs.require_runtime(runtime, program)
+    assert caught.value.field == "runtime"
+
+
+def test_the_first_word_of_a_process(tmp_path: Path) -> None:
+    """A process that is gone, or of a kernel, says nothing."""
+    (tmp_path / "5").mkdir()
+    (tmp_path / "5" / "cmdline").write_bytes(b"runsc-sandbox\0--root=/x\0")
+    (tmp_path / "6").mkdir()
+    (tmp_path / "6" / "cmdline").write_bytes(b"")
+    assert proofs.program_of(5, tmp_path) == "runsc-sandbox"
+    assert proofs.program_of(6, tmp_path) is None and proofs.program_of(7, tmp_path) is None
+
+
+def v1(root: Path, memory: str = "100", pids: str = "7") -> None:
+    for kind, name, text in (("memory", "memory.limit_in_bytes", memory), ("pids", "pids.max", pids)):
+        folder = root / kind / "docker" / ID
+        folder.mkdir(parents=True)
+        (folder / name).write_text(text)
+
+
+def test_limits_as_the_kernel_has_them(tmp_path: Path) -> None:
+    """Both versions of cgroups; `max` is no limit, and no file is no answer."""
+    assert set_limits(ID, tmp_path) == {"memoryBytes": None, "pids": None}
+    v1(tmp_path)
+    assert set_limits(ID, tmp_path) == {"memoryBytes": 100, "pids": 7}
+    second = tmp_path / "second"
+    folder = second / "system.slice" / f"docker-{ID}.scope"
+    folder.mkdir(parents=True)
+    (folder / "memory.max").write_text("100\n")
+    (folder / "pids.max").write_text("max\n")
+    assert set_limits(ID, second) == {"memoryBytes": 100, "pids": None}
+
+
+@pytest.mark.parametrize(("memory", "pids"), [(100, 7), (None, 7), (100, None), (None, None)])
+def test_limits_that_fit_or_cannot_be_seen(
+    monkeypatch: pytest.MonkeyPatch, memory: int | None, pids: int | None
+) -> None:
+    """What cannot be seen is recorded as not seen; the engine's own word was read back before."""
+    monkeypatch.setattr(proofs, "set_limits", lambda container_id: {"memoryBytes": memory, "pids": pids})
+    assert proofs.prove(ID, 0, BODY) == {"program": None, "limits": {"memoryBytes": memory, "pids": pids}}
+
+
+@pytest.mark.parametrize(("memory", "pids"), [(1 << 62, 7), (99, 7), (100, 8)])
+def test_a_limit_that_does_not_hold_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, memory: int, pids: int
+) -> None:
+    """google/gvisor#10371: a runtime told to ignore cgroups starts all the same."""
+    monkeypatch.setattr(proofs, "set_limits", lambda container_id: {"memoryBytes": memory, "pids": pids})
+    with pytest.raises(SandboxMismatchError) as caught:
+        proofs.prove(ID, 0, BODY)
+    assert caught.value.field.startswith("cgroup")

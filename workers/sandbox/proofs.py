@@ -1,0 +1,60 @@
+"""What the host itself shows of a running sandbox: its limits are set, and its runtime is the one asked for.
+
+The engine may repeat what it was told and the runtime may still not do it: a runtime that ignores cgroups, or
+one name registered for another program. Both are looked at before the agent has control, where no agent can
+forge anything: in the host's cgroup file system and in `/proc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from workers.errors import SandboxMismatchError
+from workers.sandbox.counters import set_limits
+from workers.sandbox.options import OWN_KERNEL
+
+_PROC: Final = Path("/proc")
+_SANDBOX_WORD: Final = "runsc"
+
+
+def program_of(pid: int, proc: Path = _PROC) -> str | None:
+    """The first word of a process's command line, or of its name; None where it cannot be read."""
+    try:
+        words = (proc / str(pid) / "cmdline").read_bytes().split(b"\0")
+        return words[0].decode("utf-8", "replace")[:200] or None
+    except OSError:
+        return None
+
+
+def require_runtime(runtime: str, program: str | None) -> None:
+    """A sandbox kernel's process is the host's view of its container; under runc it is the container's own.
+
+    Raises `SandboxMismatchError`. A name that we know nothing of is only recorded.
+    """
+    if program is None:
+        return
+    is_sandbox = _SANDBOX_WORD in Path(program).name
+    if (runtime in OWN_KERNEL) is not is_sandbox and (runtime in OWN_KERNEL or runtime == "runc"):
+        raise SandboxMismatchError("runtime", runtime, program)
+
+
+def require_limits(container_id: str, body: Mapping[str, Any]) -> dict[str, int | None]:
+    """The limits as the kernel has them, by the host's cgroup files; None where there is no such file.
+
+    Raises `SandboxMismatchError` when the kernel has another one than was asked for.
+    """
+    found = set_limits(container_id)
+    for name, field in (("memoryBytes", "Memory"), ("pids", "PidsLimit")):
+        asked = body["HostConfig"][field]
+        if found[name] is not None and found[name] != asked:
+            raise SandboxMismatchError(f"cgroup {field}", asked, found[name])
+    return found
+
+
+def prove(container_id: str, pid: int, body: Mapping[str, Any]) -> dict[str, Any]:
+    """All of this of a started container whose PID 1 is `pid` on the host (0: not told); for the evidence."""
+    program = program_of(pid) if pid else None
+    require_runtime(str(body["HostConfig"]["Runtime"]), program)
+    return {"program": program, "limits": require_limits(container_id, body)}
