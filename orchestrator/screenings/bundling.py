@@ -51,7 +51,8 @@ def write_screening_bundle(installation: Installation, screening_id: str, summar
     bundles = [_try_bundle(installation, one) for _, one in tries]
     envelopes = [opening.envelope, *(one.envelope for _, one in tries)]
     proofs = _proofs(installation, envelopes, summary)
-    raw = bundle.encode_screening(opening.envelope, bundles, summary, proofs)
+    chain = installation.roots.chain() if installation.roots.exists else ()
+    raw = bundle.encode_screening(opening.envelope, bundles, summary, proofs, chain)
     return write_file(installation.home.certificates / screening_id / SCREENING_FILE, raw)
 
 
