@@ -12,7 +12,8 @@ from typing import Any, Final
 from orchestrator.certificates import dsse, founding, trust
 from orchestrator.certificates.trust import LIMIT_BYTES
 from orchestrator.custody.errors import ChangeError
-from orchestrator.verification import wire
+from orchestrator.log.checkpoint import LogKey
+from orchestrator.verification import ed25519, wire
 
 Document = dict[str, Any]
 REASONS: Final = ("compromise", "loss", "superseded", "ceased")
@@ -84,6 +85,11 @@ def certificate_key(document: Document, keyid: str) -> Document:
             found: Document = entry
             return found
     raise ChangeError(f"the trust root lists no certificate key {keyid}", hint="assize keys status")
+
+
+def log_keyid(entry: Document) -> str:
+    """The key id of the key of a log."""
+    return ed25519.key_id(LogKey.parse(entry["vkey"], entry["origin"]).key.raw)
 
 
 def _edited(document: Document, field: str, name: str, value: str, changes: Document) -> Document:

@@ -111,7 +111,7 @@ class Custodian:
         origin = log.key.origin
         path = self.home.log / origin / CHECKPOINT_FILE
         if not path.exists():
-            if self._signed_size(origin):
+            if self.signed_size(origin):
                 raise CustodyError(
                     f"the log {origin} was written to, but is not in {path.parent}",
                     hint="restore it from the published copy",
@@ -119,7 +119,7 @@ class Custodian:
             return 0
         return open_checkpoint(tiles.read_file(path, note.LIMIT_BYTES), log.key).checkpoint.size
 
-    def _signed_size(self, origin: str) -> int:
+    def signed_size(self, origin: str) -> int:
         """The size that the writer of a log signed last, or was about to."""
         path = self.home.log_state / origin / SIGNED_FILE
         return parse_body(tiles.read_file(path, note.LIMIT_BYTES)).size if path.exists() else 0
@@ -127,7 +127,7 @@ class Custodian:
     def recover(self, log: TrustedLog) -> None:
         """Publish what an interrupted writer had signed, where the key of the log is still here."""
         origin, keyid = log.key.origin, ed25519.key_id(log.key.key.raw)
-        if self._signed_size(origin) > self.log_size(log) and self.keyring.holds(keyid):
+        if self.signed_size(origin) > self.log_size(log) and self.keyring.holds(keyid):
             key = self.keyring.holder(keyid)
             LogWriter(self.home.log / origin, self.home.log_state / origin, origin, key).close()
 

@@ -39,6 +39,11 @@ class HeldKey:
     encrypted: bool
     problem: str | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the private key lies in the file as it is."""
+        return not (self.encrypted or self.is_command or self.problem)
+
 
 def load_holder(path: Path, passphrase_file: Path | None) -> KeyHolder:
     """The key of one file, a private key or a command; raises `AssizeError`."""
@@ -187,7 +192,7 @@ class Keyring:
         """Encrypt every plain key file; those that changed."""
         changed = []
         for entry in self.entries():
-            if not entry.is_command and not entry.encrypted and entry.problem is None:
+            if entry.is_plain:
                 SigningKey.load(entry.path).encrypt(entry.path, passphrase_file)
                 changed.append(entry.path)
         return changed

@@ -13,6 +13,7 @@ from orchestrator.custody.draft import Draft
 from orchestrator.custody.errors import ChangeError, CustodyError
 from orchestrator.custody.signer import candidates, open_log
 from orchestrator.errors import AssizeError
+from orchestrator.verification import ed25519
 
 
 @dataclass(frozen=True)
@@ -165,21 +166,34 @@ def _ends(before: TrustRoot | None, found: Draft) -> list[str]:
 
 
 def destroy(custodian: Custodian, keyid: str) -> str:
-    """Destroy the private key of an id that can sign nothing any more; the name of its file.
-
-    Raises `ChangeError` for a key that the trust root or the draft still lets sign.
-    """
+    """Destroy the private key of an id that can sign nothing any more; the name of its file."""
     with custodian.at_work():
-        found = custodian.draft()
-        if found is not None and any(
-            keyid == entry["keyid"]
-            for entry in [*found.document["certificateKeys"], *found.document["root"]["keys"]]
-            if not custodian.roots.exists or keyid not in custodian.roots.current().keys
-        ):
-            raise ChangeError(f"the draft lists key {keyid}", hint="publish or discard the draft first")
-        if custodian.roots.exists:
-            _refuse_in_use(custodian, custodian.roots.current(), keyid)
+        refuse_needed(custodian, keyid)
         return custodian.keyring.destroy(keyid).name
+
+
+def refuse_needed(custodian: Custodian, keyid: str) -> None:
+    """Raise `ChangeError` for a key that the trust root or the draft lets sign."""
+    found = custodian.draft()
+    current = custodian.roots.current() if custodian.roots.exists else None
+    if found is not None:
+        known = set() if current is None else {*current.keys, *_log_keys(current)}
+        document = found.document
+        drafted = {one["keyid"] for one in [*document["certificateKeys"], *document["root"]["keys"]]}
+        drafted |= {changes.log_keyid(one) for one in document["logs"]}
+        if keyid in drafted - known:
+            raise ChangeError(f"the draft lists key {keyid}", hint="publish or discard the draft first")
+    if current is not None:
+        _refuse_in_use(custodian, current, keyid)
+
+
+def _log_keys(root: TrustRoot) -> dict[str, bool]:
+    """The key ids of logs, and whether a log of theirs is open."""
+    found: dict[str, bool] = {}
+    for log in root.logs.values():
+        keyid = ed25519.key_id(log.key.key.raw)
+        found[keyid] = found.get(keyid, False) or log.final_size is None
+    return found
 
 
 def _refuse_in_use(custodian: Custodian, root: TrustRoot, keyid: str) -> None:
@@ -196,9 +210,5 @@ def _refuse_in_use(custodian: Custodian, root: TrustRoot, keyid: str) -> None:
                 f"key {keyid} may still sign",
                 hint=f"assize keys close {keyid[:8]}, publish that, and let the log reach the index",
             )
-    try:
-        raw = custodian.keyring.holder(keyid).public
-    except AssizeError:
-        return
-    if any(log.key.key.raw == raw and log.final_size is None for log in root.logs.values()):
+    if _log_keys(root).get(keyid):
         raise ChangeError(f"{keyid} signs an open log", hint="assize keys new-log ends the log first")
