@@ -113,6 +113,18 @@ class Logbook:
                 return envelope if entry_of(envelope, self._trust)[1] == raw else None
         return None
 
+    def renewed(self, envelopes: Sequence[bytes]) -> list[bytes]:
+        """The same statements as the newest log has all of them: certified again they have new signatures.
+
+        The given ones where no log has all.
+        """
+        digests = [entry_of(envelope, self._trust)[1].split(b"\n")[1].decode() for envelope in envelopes]
+        for origin in reversed(list(self._trust.logs)):
+            paths = [self.folder(origin) / statement_path(digest) for digest in digests]
+            if all(path.is_file() for path in paths):
+                return [path.read_bytes() for path in paths]
+        return list(envelopes)
+
     def prove(self, envelopes: Sequence[bytes]) -> list[TlogProof]:
         """The proofs of logged envelopes of one log, all against the checkpoint that is published now.
 

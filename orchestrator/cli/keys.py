@@ -14,9 +14,13 @@ from orchestrator.custody.affected import affected
 from orchestrator.custody.custodian import Custodian
 from orchestrator.custody.status import status
 from orchestrator.errors import UsageError
+from orchestrator.ledger import queries
+from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.recertify import recertify
 
 STATUS_SCHEMA: Final = "assize.keys-status/1"
 EXPORT_SCHEMA: Final = "assize.keys-export/1"
+RECERTIFY_SCHEMA: Final = "assize.keys-recertify/1"
 AFFECTED_SCHEMA: Final = "assize.keys-affected/1"
 
 
@@ -126,6 +130,41 @@ def affected_(context: click.Context, key: str | None, as_json: bool) -> None:
     else:
         click.echo("\n".join(map(cell, keys_text.affected_lines(rows))))
     context.exit(exits.NOT_IN_FULL if rows else exits.DONE)
+
+
+@command.command(
+    "recertify", short_help="Sign again what a revocation hit.", epilog="Next: assize verify BUNDLE."
+)
+@click.argument("screenings", nargs=-1, metavar="[SCREENING]...")
+@json_option
+@click.pass_context
+def recertify_(context: click.Context, screenings: tuple[str, ...], as_json: bool) -> None:
+    """Certify screenings again with the key that signs now: by default every one that a revocation hit.
+
+    The evidence of every try is gone through again before it is signed. Places in a log are taken for ever,
+    so a new log has to be open: `assize keys new-log`, best in the same draft as the revocation.
+
+    \b
+    Examples:
+      assize keys recertify
+      assize keys recertify 01JAB4 --json
+    """
+    custodian = Custodian(home_of(context))
+    named = screenings or tuple(dict.fromkeys(row.screening for row in affected(custodian)))
+    installation = Installation.open(custodian.home)
+    try:
+        known = [queries.find_screening(installation.ledger, name) for name in named]
+        done = [recertify(installation, one) for one in known]
+    finally:
+        installation.close()
+    if as_json:
+        rows = [{**vars(one), "bundle": str(one.bundle)} for one in done]
+        emit(RECERTIFY_SCHEMA, {"recertified": rows})
+        return
+    for one in done:
+        click.echo(cell(f"{one.screening}: {one.statements} statements certified again, {one.bundle}"))
+    if not done:
+        click.echo("nothing is affected by a revocation")
 
 
 for _module in (keys_change, keys_draft, keys_files):

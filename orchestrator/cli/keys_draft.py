@@ -116,7 +116,7 @@ def _sign_file(
     found = found.signed_by(holder)
     Disk().publish(str(out.absolute()), found.encode())
     told = f"signed by {holder.keyid}: {out}"
-    show_draft(found, str(out), told, as_json=as_json, more={"signed": [holder.keyid]})
+    show_draft(found, str(out), told, as_json=as_json, more={"signed": [holder.keyid]}, elsewhere=True)
 
 
 @click.command("merge", short_help="Collect signatures of a draft.", epilog="Next: assize keys publish.")

@@ -54,15 +54,23 @@ def draft_data(found: Draft) -> dict[str, Any]:
 
 
 def show_draft(
-    found: Draft, path: str, did: str, *, as_json: bool, more: dict[str, Any] | None = None
+    found: Draft,
+    path: str,
+    did: str,
+    *,
+    as_json: bool,
+    more: dict[str, Any] | None = None,
+    elsewhere: bool = False,
 ) -> None:
-    """The result of a step that made or changed a draft, and the next steps."""
+    """The result of a step that made or changed a draft, and the next steps; `elsewhere` than in its home."""
     if as_json:
         emit(DRAFT_SCHEMA, {"did": did, "draft": path, **draft_data(found), **(more or {})})
         return
     say(did)
     click.echo("\n".join(map(cell, draft_lines(found, found.described()))))
-    if found.complete:
+    if elsewhere:
+        say(f"next: carry {path} back to the home, and there: assize keys merge {path}")
+    elif found.complete:
         say(f"next: assize keys publish makes version {found.version} the trust root; until then: discard")
     else:
         say("next: assize keys sign (root keys of this home); for root keys elsewhere carry the draft there:")

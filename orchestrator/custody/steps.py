@@ -147,11 +147,20 @@ def revoke(custodian: Custodian, keyid: str, from_index: int, reason: str) -> Dr
         drafted = changes.certificate_key(base, keyid)["revoked"]
         if drafted is None or (drafted["fromIndex"], drafted["reason"]) != (from_index, reason):
             base = changes.with_revoked(base, keyid, from_index, reason, custodian.dates()[0])
-        if log.final_size is None and not _others(base, keyid, log.key.origin, size):
+        if (
+            log.final_size is None
+            and not _ended(base, log.key.origin)
+            and not _others(base, keyid, log.key.origin, size)
+        ):
             key = _key(custodian, None)
             entry = _entry_of(custodian, base, root, key, log.key.origin, size)
             base = changes.with_certificate_key(base, entry)
         return _written(custodian, base, previous)
+
+
+def _ended(base: Document, origin: str) -> bool:
+    """Whether the draft ends the log: then its successor has a key of its own."""
+    return any(one["origin"] == origin and one["finalSize"] is not None for one in base["logs"])
 
 
 def _others(base: Document, keyid: str, origin: str, size: int) -> list[Document]:
@@ -178,18 +187,16 @@ def new_log(custodian: Custodian, origin: str | None = None, key: str | None = N
         base, previous = _base(custodian)
         if len(base["logs"]) > len(root.logs):
             return custodian.some_draft()
-        if custodian.draft() is not None:
-            raise ChangeError("a draft is in progress", hint="publish or discard it first")
         name = origin or _next_origin(root, custodian.dates()[0])
-        still = _open_keys(root, old)
-        for one in still:
+        for one in _open_keys(root, old):
             custodian.keyring.freeze(one.keyid, f"the log {old} is being ended")
         custodian.recover(root.logs[old])
         size = custodian.log_size(root.logs[old])
         log_key, own = _key(custodian, key), _key(custodian, None)
         made = changes.with_log_ended(base, old, size)
-        for one in still:
-            made = changes.with_closed(made, one.keyid, max(size, one.from_index))
+        for entry in base["certificateKeys"]:
+            if (entry["log"], entry["untilIndex"]) == (old, None):
+                made = changes.with_closed(made, entry["keyid"], max(size, entry["fromIndex"]))
         made = changes.with_log(made, founding.log_entry(name, log_key.public))
         made = changes.with_certificate_key(made, _entry_of(custodian, made, root, own, name, 0))
         return _written(custodian, made, previous)
