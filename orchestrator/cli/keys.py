@@ -13,7 +13,6 @@ from orchestrator.custody import passphrase
 from orchestrator.custody.affected import affected
 from orchestrator.custody.custodian import Custodian
 from orchestrator.custody.status import status
-from orchestrator.errors import UsageError
 from orchestrator.ledger import queries
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.recertify import recertify
@@ -86,9 +85,7 @@ def export(context: click.Context, folder: Path, as_json: bool) -> None:
       assize keys export ./public --json
     """
     custodian = Custodian(home_of(context))
-    if not custodian.roots.exists:
-        raise UsageError("this home has no trust root yet", hint="assize keys ceremony, or a first screening")
-    newest = custodian.roots.current()
+    newest = custodian.trust_root()
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for version in range(1, newest.version + 1):

@@ -31,9 +31,7 @@ def matching(ids: list[str], text: str, what: str) -> str:
 
 def certificate_key(custodian: Custodian, text: str) -> str:
     """The id of a certificate key of the current trust root, by its beginning."""
-    if not custodian.roots.exists:
-        raise UsageError("this home has no trust root yet", hint="assize keys ceremony, or a first screening")
-    return matching(list(custodian.roots.current().keys), text, "certificate key")
+    return matching(list(custodian.trust_root().keys), text, "certificate key")
 
 
 def held_key(custodian: Custodian, text: str) -> str:

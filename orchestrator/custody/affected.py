@@ -26,7 +26,7 @@ class Affected:
 
 def affected(custodian: Custodian, keyid: str | None = None) -> list[Affected]:
     """The affected statements of one key, or of every revoked key, in the order of the log."""
-    root = custodian.roots.current()
+    root = custodian.trust_root()
     keys = [key for key in root.keys.values() if keyid in (None, key.keyid)]
     return [row for key in keys for row in _rows(custodian, root, key)]
 

@@ -51,6 +51,14 @@ class Custodian:
         """The keys of the home."""
         return Keyring(self.home.keys, lambda: passphrase.path_of(self.home.keys), disk=self.disk)
 
+    def trust_root(self) -> TrustRoot:
+        """The current version; raises `ChangeError` in a home that has none yet."""
+        if not self.roots.exists:
+            raise ChangeError(
+                "this home has no trust root yet", hint="assize keys ceremony, or a first screening"
+            )
+        return self.roots.current()
+
     def dates(self) -> tuple[str, str]:
         """Now, and when what is issued now expires, as UTC text."""
         now = datetime.fromtimestamp(self._clock() // 1000, UTC)
@@ -155,7 +163,7 @@ class Custodian:
 
     def log_of(self, keyid: str) -> tuple[TrustRoot, TrustedLog]:
         """The current trust root and the log of one of its certificate keys; raises `ChangeError`."""
-        root = self.roots.current()
+        root = self.trust_root()
         key = root.keys.get(keyid)
         if key is None:
             raise ChangeError(f"the trust root lists no certificate key {keyid}", hint="assize keys status")

@@ -36,7 +36,8 @@ def candidates(root: TrustRoot, usage: str, index: int) -> list[TrustedKey]:
         for key in root.keys.values()
         if (key.log, key.revoked_from) == (origin, None) and usage in key.usages and not key.objections(index)
     ]
-    return sorted(fit, key=lambda key: key.from_index, reverse=True)
+    placed = sorted(enumerate(fit), key=lambda item: (item[1].from_index, item[0]), reverse=True)
+    return [key for _, key in placed]
 
 
 class HomeSigner:

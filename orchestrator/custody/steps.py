@@ -90,7 +90,7 @@ def rotate(custodian: Custodian, *, at: int | None = None, to: str | None = None
     `to` is the id of a key that is held already (behind a program, say); without it one is made.
     """
     with custodian.at_work():
-        root = custodian.roots.current()
+        root = custodian.trust_root()
         origin = _open_origin(root)
         base, previous = _base(custodian)
         if any(one["keyid"] not in root.keys and one["log"] == origin for one in base["certificateKeys"]):
@@ -182,7 +182,7 @@ def new_log(custodian: Custodian, origin: str | None = None, key: str | None = N
     so a new certificate key comes with it and the old ones are closed.
     """
     with custodian.at_work():
-        root = custodian.roots.current()
+        root = custodian.trust_root()
         old = _open_origin(root)
         base, previous = _base(custodian)
         if len(base["logs"]) > len(root.logs):
