@@ -4,13 +4,16 @@ A bundle is only a carrier: nothing in it is trusted, and a trust root or keys i
 `proof` is the text of a `c2sp.org/tlog-proof@v1`, null where certificates are not logged. A screening
 bundle holds one checkpoint and the proofs of its members without it: a member's proof is its `.proof` with
 `log/checkpoint` behind it. `notices` are null: a bundle that has them needs a verifier that can check
-them, so it is UNDECIDED here, never silently accepted.
+them, so it is UNDECIDED here, never silently accepted. `trustRootChain` (in a screening: the files below
+`trust-root/`) holds the versions of the trust root after the first, oldest first: a verifier follows them
+from the version it trusts as far as their signatures lead, and ignores the rest.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +32,9 @@ SUMMARY_NAME: Final = "summary.json"
 _FIELDS: Final = {"mediaType", "envelope", "proof", "manifest", "notices", "trustRootChain"}
 CHECKPOINT_NAME: Final = "log/checkpoint"
 _TRY_NAME: Final = re.compile(r"tries/([0-9]{6})\.trybundle\.json")
+_ROOT_NAME: Final = re.compile(r"trust-root/([0-9]{6})\.json")
+_NO_CHAIN: Final = b'"trustRootChain":[]}'
+CHAIN_LIMIT: Final = 64
 _PROOF_NAME: Final = re.compile(r"log/([a-z]+|[0-9]{6})\.proof")
 # The bundle inside a screening, recognised without a JSON parser; others take the slow path below.
 _PLAIN: Final = re.compile(
@@ -46,6 +52,7 @@ class TryBundle:
     manifest: bytes
     proof: bytes | None = None
     has_notices: bool = False
+    chain: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ class ScreeningFiles:
     tries: tuple[tuple[int, bytes], ...]
     summary: bytes | None
     proofs: ScreeningProofs | None = None
+    chain: tuple[bytes, ...] = ()
 
     def proof_of(self, member: str | int) -> bytes | None:
         """The log proof of `opening`, `summary` or the try of that number."""
@@ -79,15 +87,18 @@ class ScreeningFiles:
         return None if self.proofs is None else self.proofs.of(name)
 
 
-def encode_try(envelope: bytes, manifest: bytes, proof: bytes | None = None) -> bytes:
-    """The bytes of a try bundle; `proof` is the exact text of a log proof."""
+def encode_try(
+    envelope: bytes, manifest: bytes, proof: bytes | None = None, chain: Sequence[bytes] = ()
+) -> bytes:
+    """The bytes of a try bundle; `proof` is the exact text of a log proof, `chain` the later trust roots."""
     return (
-        b'{"envelope":"%b","manifest":"%b","mediaType":"%b","notices":null,"proof":%b,"trustRootChain":[]}'
+        b'{"envelope":"%b","manifest":"%b","mediaType":"%b","notices":null,"proof":%b,"trustRootChain":[%b]}'
         % (
             wire.base64_encode(envelope),
             wire.base64_encode(manifest),
             TRY_MEDIA_TYPE.encode(),
             b"null" if proof is None else canonical.encode(proof.decode()),
+            b",".join(b'"%b"' % wire.base64_encode(raw) for raw in chain),
         )
     )
 
@@ -110,8 +121,32 @@ def decode_try(raw: bytes) -> TryBundle:
     if proof is not None and not isinstance(proof, str):
         raise VerificationError("bundle-form", "the log proof of a try bundle is text")
     return TryBundle(
-        envelope, manifest, None if proof is None else proof.encode(), data["notices"] is not None
+        envelope,
+        manifest,
+        None if proof is None else proof.encode(),
+        data["notices"] is not None,
+        _chain(data["trustRootChain"]),
     )
+
+
+def chain_of_try(raw: bytes) -> tuple[bytes, ...]:
+    """The later trust roots in a try bundle; nothing for bytes that are none, which is found out later."""
+    if raw.endswith(_NO_CHAIN):
+        return ()
+    try:
+        return decode_try(raw).chain
+    except VerificationError:
+        return ()
+
+
+def _chain(items: object) -> tuple[bytes, ...]:
+    """The files that a chain spells; what is no base64 could not be followed, and is ignored like it."""
+    found = []
+    for text in items[:CHAIN_LIMIT] if isinstance(items, list) else ():
+        if isinstance(text, str) and text.isascii():
+            with suppress(VerificationError):
+                found.append(wire.base64_decode(text.encode()))
+    return tuple(found)
 
 
 def _decoded(text: bytes) -> bytes:
@@ -119,7 +154,11 @@ def _decoded(text: bytes) -> bytes:
 
 
 def encode_screening(
-    opening: bytes, tries: Sequence[bytes], summary: bytes | None, proofs: ScreeningProofs | None = None
+    opening: bytes,
+    tries: Sequence[bytes],
+    summary: bytes | None,
+    proofs: ScreeningProofs | None = None,
+    chain: Sequence[bytes] = (),
 ) -> bytes:
     """The bytes of a screening bundle; `tries` are try bundles in the order of the summary."""
     entries = [(OPENING_NAME, opening)]
@@ -134,6 +173,7 @@ def encode_screening(
             for name in _member_names(numbers, summary is not None)
             if name in proofs.members
         ]
+    entries += [(f"trust-root/{number:06d}.json", raw) for number, raw in enumerate(chain, 2)]
     return archive.write(entries)
 
 
@@ -142,19 +182,32 @@ def _member_names(numbers: Iterable[int], closed: bool) -> list[str]:
 
 
 def decode_screening(raw: bytes) -> ScreeningFiles:
-    """The files of a screening bundle: opening, tries in ascending order, summary, log, and nothing else."""
+    """The files of a screening bundle: opening, tries in ascending order, summary, log, later trust roots."""
     if len(raw) > SCREENING_LIMIT_BYTES:
         raise VerificationError("too-large", f"a screening bundle of {len(raw)} bytes")
     entries = archive.read(raw, entry_limit_bytes=ENTRY_LIMIT_BYTES)
     if not entries or entries[0][0] != OPENING_NAME:
         raise VerificationError("bundle-form", "a screening bundle begins with its opening")
+    entries, chain = _without_chain(entries)
     names = [name for name, _ in entries]
     end = names.index(CHECKPOINT_NAME) if CHECKPOINT_NAME in names else len(entries)
     summary = entries[end - 1][1] if names[end - 1] == SUMMARY_NAME else None
     tries = _tries(entries[1:end] if summary is None else entries[1 : end - 1])
     members = _member_names((number for number, _ in tries), summary is not None)
     proofs = _proofs(entries[end:], members) if end < len(entries) else None
-    return ScreeningFiles(entries[0][1], tries, summary, proofs)
+    return ScreeningFiles(entries[0][1], tries, summary, proofs, chain)
+
+
+def _without_chain(entries: list[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], tuple[bytes, ...]]:
+    """The entries before the trust roots at the end, and those, which are numbered from 2 on."""
+    end = len(entries)
+    while end > 1 and _ROOT_NAME.fullmatch(entries[end - 1][0]):
+        end -= 1
+    if [name for name, _ in entries[end:]] != [
+        f"trust-root/{number:06d}.json" for number in range(2, len(entries) - end + 2)
+    ]:
+        raise VerificationError("bundle-form", "the trust roots are not numbered in ascending order from 2")
+    return entries[:end], tuple(raw for _, raw in entries[end:][:CHAIN_LIMIT])
 
 
 def _tries(entries: Sequence[tuple[str, bytes]]) -> tuple[tuple[int, bytes], ...]:

@@ -17,16 +17,18 @@ from typing import Any, Final
 from orchestrator import canonical
 from orchestrator.certificates import dsse, schema
 from orchestrator.certificates.bundle import ENTRY_LIMIT_BYTES
-from orchestrator.certificates.errors import CertificateError, SigningRefusedError
+from orchestrator.certificates.errors import CertificateError, KeyPositionError
 from orchestrator.certificates.logged import statement_path
 from orchestrator.certificates.trust import TrustedLog, TrustRoot
 from orchestrator.certificates.verify import signer_of
 from orchestrator.log import entry
-from orchestrator.log.checkpoint import NoteKey
+from orchestrator.log.audit import CHECKPOINT_FILE
+from orchestrator.log.checkpoint import Checkpoint, NoteKey
 from orchestrator.log.errors import LogBusyError
 from orchestrator.log.files import Disk
 from orchestrator.log.proof import LogVerifier, TlogProof
 from orchestrator.log.reader import LogReader
+from orchestrator.log.tree import EMPTY_ROOT
 from orchestrator.log.writer import LogWriter
 
 WAIT_S: Final = 60.0
@@ -47,7 +49,8 @@ def entry_of(envelope: bytes, trust: TrustRoot) -> tuple[str, bytes]:
 class Logbook:
     """Enters signed statements into the log that `key` signs for, and proves where they are.
 
-    `state` is a folder beside the keys; `key` is asked for only when something is entered. `disk` is
+    `state` is a folder beside the keys; `key` is asked for only when something is entered. `trust` may be
+    asked for again and again: what is published while we run holds from the next entry on. `disk` is
     replaced by tests.
     """
 
@@ -55,17 +58,21 @@ class Logbook:
         self,
         root: Path,
         state: Path,
-        trust: TrustRoot,
+        trust: TrustRoot | Callable[[], TrustRoot],
         key: Callable[[], NoteKey],
         *,
         disk: Callable[[], Disk] = Disk,
         wait_s: float = WAIT_S,
     ) -> None:
         self._root, self._state = root, state
-        self._trust = trust
+        self._current: Callable[[], TrustRoot] = trust if callable(trust) else (lambda: trust)
         self._key = key
         self._disk = disk
         self._wait_s = wait_s
+
+    @property
+    def _trust(self) -> TrustRoot:
+        return self._current()
 
     def folder(self, origin: str) -> Path:
         """The published folder of a log."""
@@ -75,22 +82,24 @@ class Logbook:
         """Log an envelope; returns its index when that is durable.
 
         Raises `LogBusyError` when another process keeps the log for too long, `LogConflictError` when
-        something else is logged in the place of this statement, `SigningRefusedError` when its key may not
+        something else is logged in the place of this statement, `KeyPositionError` when its key may not
         sign at the next position, and other `LogError`s. Nothing is lost by trying again.
         """
         keyid, raw = entry_of(envelope, self._trust)
         key = self._key()
-        log = self._log_of(key)
-        origin = log.key.origin
-        signer = self._trust.keys[keyid]
-        if signer.log != origin:
-            raise SigningRefusedError(f"key {keyid} signs for the log {signer.log}, not for {origin}")
+        origin = self._log_of(key).key.origin
+        signs_for = self._trust.keys[keyid].log
+        if signs_for != origin:
+            raise KeyPositionError(f"key {keyid} signs for the log {signs_for}, not for {origin}")
         with self._writer(origin, key) as writer:
+            self._link(writer, origin)
             index = writer.place(raw)
+            # Asked under the lock of the log: no version is published that this entry does not know.
+            signer, log = self._trust.keys[keyid], self._trust.logs[origin]
             objections = signer.objections(index)
-            if objections or log.final_size is not None:
+            if objections or (log.final_size is not None and index >= log.final_size):
                 told = objections[0].detail if objections else f"{origin} is closed"
-                raise SigningRefusedError(f"the statement may not be logged: {told}")
+                raise KeyPositionError(f"the statement may not be logged: {told}")
             self._publish(origin, raw, envelope)
             return writer.append([raw]).indexes[0]
 
@@ -103,6 +112,18 @@ class Logbook:
                 envelope = path.read_bytes()
                 return envelope if entry_of(envelope, self._trust)[1] == raw else None
         return None
+
+    def renewed(self, envelopes: Sequence[bytes]) -> list[bytes]:
+        """The same statements as the newest log has all of them: certified again they have new signatures.
+
+        The given ones where no log has all.
+        """
+        digests = [entry_of(envelope, self._trust)[1].split(b"\n")[1].decode() for envelope in envelopes]
+        for origin in reversed(list(self._trust.logs)):
+            paths = [self.folder(origin) / statement_path(digest) for digest in digests]
+            if all(path.is_file() for path in paths):
+                return [path.read_bytes() for path in paths]
+        return list(envelopes)
 
     def prove(self, envelopes: Sequence[bytes]) -> list[TlogProof]:
         """The proofs of logged envelopes of one log, all against the checkpoint that is published now.
@@ -117,6 +138,27 @@ class Logbook:
         verifier = LogVerifier(self._trust.logs[origin].key, self._trust.witness_policy)
         reader = LogReader(self.folder(origin), verifier)
         return [reader.prove(index) for index in reader.find([raw for _, raw in found])]
+
+    def _link(self, writer: LogWriter, origin: str) -> None:
+        """The first entry of a log that follows another one commits to the last checkpoint of that."""
+        if writer.head.size:
+            return
+        origins = list(self._trust.logs)
+        place = origins.index(origin)
+        if not place:
+            return
+        before = self._trust.logs[origins[place - 1]]
+        name = before.key.origin
+        if (self.folder(name) / CHECKPOINT_FILE).exists():
+            last = LogReader(self.folder(name), LogVerifier(before.key)).checkpoint
+        else:
+            last = Checkpoint(name, 0, EMPTY_ROOT)
+        if last.size != before.final_size:
+            raise CertificateError(
+                f"{origin} cannot begin: {name} has {last.size} entries, not {before.final_size}",
+                hint=f"restore {self.folder(name)} from the published copy",
+            )
+        writer.append([entry.shard_entry(last)])
 
     def _log_of(self, key: NoteKey) -> TrustedLog:
         for log in self._trust.logs.values():

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
+from orchestrator.certificates import trust
 from orchestrator.certificates.trust import TrustedKey, TrustRoot
 from orchestrator.log import entry, memory
 from orchestrator.log.checkpoint import Checkpoint
@@ -100,17 +101,29 @@ class LogChecks:
     """
 
     def __init__(
-        self, trust: TrustRoot, known: CheckpointMemory | None = None, consistency: Consistency | None = None
+        self, root: TrustRoot, known: CheckpointMemory | None = None, consistency: Consistency | None = None
     ) -> None:
-        self.trust = trust
         self._memory = known
         self._consistency = consistency
-        self._verifiers = {
-            origin: LogVerifier(log.key, trust.witness_policy) for origin, log in trust.logs.items()
-        }
+        self._set(root)
         self._seen: dict[Checkpoint, _Seen] = {}
         self._current: _Seen | None = None
         self._first_time: tuple[Witnessing, str | None] | None = None
+
+    def _set(self, root: TrustRoot) -> None:
+        self.trust = root
+        self._verifiers = {
+            origin: LogVerifier(log.key, root.witness_policy) for origin, log in root.logs.items()
+        }
+
+    def follow(self, chain: Sequence[bytes]) -> None:
+        """Go on to the newest version that a bundle's `trustRootChain` leads to, before anything is checked.
+
+        The chain is not trusted: each version has to be signed as the one before it asks. What does not
+        follow is ignored, and so is everything when the chain is empty.
+        """
+        if chain:
+            self._set(trust.follow_all(self.trust, chain))
 
     def check(self, statement: Verified, proof: bytes | None) -> tuple[int | None, list[Finding]]:
         """The index of a statement in the log, and what speaks against it being there.

@@ -237,6 +237,7 @@ def check_screening(
 ) -> ScreeningResult:
     """Verify the files of one screening; raises `VerificationError` when the opening does not hold."""
     logs = logs or LogChecks(trust)
+    logs.follow(files.chain)
     opening, opened_at = open_statement(files.opening, schema.OPENING, logs, files.proof_of("opening"))
     found = [replace(finding, where="opening") for finding in opening.findings]
     plan = {entry["taskId"]: entry for entry in opening.predicate["plan"]}

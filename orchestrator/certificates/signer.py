@@ -2,8 +2,8 @@
 
 Workers hold no key. A `Signer` gets an unsigned statement, hashes the evidence again, compares usage with
 what follows from the relay's transcript and the outcome with the observations, and refuses with
-`SigningRefusedError` where they disagree. Another implementation (an HSM, a cloud KMS) replaces
-`FileSigner` behind the protocol.
+`SigningRefusedError` where they disagree. Where the key itself lies (a file, an HSM, a cloud KMS) is the
+affair of its `KeyHolder`; which key of several signs next is decided in `orchestrator.custody`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from orchestrator import canonical
 from orchestrator.certificates import dsse, metered, rules, schema
 from orchestrator.certificates.bound import why_not_bound
 from orchestrator.certificates.errors import SigningRefusedError
-from orchestrator.certificates.keys import SigningKey
+from orchestrator.certificates.keys import KeyHolder
 from orchestrator.certificates.statements import Statement, TryPredicate
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verify import ALWAYS_WITHHOLDABLE
@@ -58,9 +58,9 @@ class Signer(Protocol):
 
 
 class FileSigner:
-    """Signs with a key from a file, after checking trust root, evidence, ledger and observations."""
+    """Signs with one key, wherever held, after checking trust root, evidence, ledger and observations."""
 
-    def __init__(self, key: SigningKey, store: EvidenceStore, trust: TrustRoot) -> None:
+    def __init__(self, key: KeyHolder, store: EvidenceStore, trust: TrustRoot) -> None:
         self._key = key
         self._store = store
         self._trust = trust

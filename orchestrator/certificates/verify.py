@@ -230,11 +230,13 @@ def verify_try_bundle(
 ) -> TryResult:
     """Verify a `*.trybundle.json`, given as bytes or as a path. Never raises for bad input.
 
-    `logs` is given by who remembers checkpoints; its trust root must be `trust`.
+    `logs` is given by who remembers checkpoints; its trust root must be `trust`. Later versions in the
+    bundle are followed: `logs.trust` is then the one that was verified with.
     """
     try:
         raw = read_source(source, bundle.TRY_LIMIT_BYTES)
         logs = logs or LogChecks(trust)
+        logs.follow(bundle.chain_of_try(raw))
         result = with_findings(check_try(raw, logs, store=store, policy=policy), logs.conclude())
         return replace(result, log=logs.standing())
     except VerificationError as error:

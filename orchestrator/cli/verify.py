@@ -96,13 +96,13 @@ def command(
     if (bundle is None) == (audited is None):
         raise UsageError("name one bundle, or one log with --audit")
     home = home_of(context)
-    root = _trust_root(trust_roots or (home.trust_root,), pin)
+    root = _trust_root(trust_roots or _own(home), pin)
     memory = None if remember is None else CheckpointMemory(remember)
     if audited is not None:
         code, data, text = _audit(audited, root, memory)
     else:
         logs = LogChecks(root, memory, _Published(log_folder or home.log).consistency)
-        code, data, text = _verify(bundle or Path(), root, _store(home, evidence, no_evidence), logs)
+        code, data, text = _verify(bundle or Path(), _store(home, evidence, no_evidence), logs)
     if as_json:
         emit(data.pop("schema"), data)
     else:
@@ -122,6 +122,15 @@ class _Published:
             return Tiles(self._root / larger.origin, larger.size).consistency_proof(smaller.size)
         except (VerificationError, ValueError):
             return None
+
+
+def _own(home: Home) -> Sequence[Path]:
+    """Every version of the home, read only; importing what keeps them would slow the verifier down."""
+    first, version, paths = home.trust_root, 2, [home.trust_root]
+    while (path := first.with_name(f"{first.stem}.{version}{first.suffix}")).exists():
+        paths.append(path)
+        version += 1
+    return paths
 
 
 def _trust_root(paths: Sequence[Path], pin: str | None) -> TrustRoot:
@@ -144,9 +153,7 @@ def _store(home: Home, evidence: Path | None, no_evidence: bool) -> EvidenceStor
     return EvidenceStore(folder) if folder.is_dir() and not no_evidence else None
 
 
-def _audit(
-    folder: Path, root: TrustRoot, memory: CheckpointMemory | None
-) -> tuple[int, dict[str, Any], str]:
+def _audit(folder: Path, root: TrustRoot, memory: CheckpointMemory | None) -> tuple[int, dict[str, Any], str]:
     # Not needed for a bundle, which should be answered at once.
     from orchestrator.certificates.audit import audit_log
     from orchestrator.certificates.audit_report import audit_data, audit_text
@@ -157,26 +164,27 @@ def _audit(
     return found.exit_code, audit_data(found, root), audit_text(found, root)
 
 
-def _verify(
-    path: Path, root: TrustRoot, store: EvidenceStore | None, logs: LogChecks
-) -> tuple[int, dict[str, Any], str]:
-    """Exit code, data and text; the checkpoint is remembered when the bundle is authentic."""
+def _verify(path: Path, store: EvidenceStore | None, logs: LogChecks) -> tuple[int, dict[str, Any], str]:
+    """Exit code, data and text; the checkpoint is remembered when the bundle is authentic.
+
+    Told is the trust root that the bundle was verified with: it may carry later versions.
+    """
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     if is_screening(head):
-        screening = verify_screening_bundle(path, root, store=store, logs=logs)
+        screening = verify_screening_bundle(path, logs.trust, store=store, logs=logs)
         data, text, code = (
-            report.screening_data(screening, root),
-            report.screening_text(screening, root),
+            report.screening_data(screening, logs.trust),
+            report.screening_text(screening, logs.trust),
             screening.exit_code,
         )
         authentic = screening.authentic
     else:
-        one = verify_try_bundle(path, root, store=store, logs=logs)
-        data, text, code = report.try_data(one, root), report.try_text(one, root), one.exit_code
+        one = verify_try_bundle(path, logs.trust, store=store, logs=logs)
+        data, text, code = report.try_data(one, logs.trust), report.try_text(one, logs.trust), one.exit_code
         authentic = one.authentic
     if authentic is Verdict.YES:
         try:

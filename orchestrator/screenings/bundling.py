@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.certificates import bundle, dsse
+from orchestrator.certificates.logbook import Logbook
 from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES
 from orchestrator.ledger.records import CertificateKind, StoredCertificate, certificates
 from orchestrator.screenings.installation import Installation
@@ -48,20 +49,21 @@ def write_screening_bundle(installation: Installation, screening_id: str, summar
             slot = body["try"]
             tries.append(((order[body["task"]["id"]], slot["index"], slot["attempt"]), one))
     tries.sort(key=lambda item: item[0])
-    bundles = [_try_bundle(installation, one) for _, one in tries]
-    envelopes = [opening.envelope, *(one.envelope for _, one in tries)]
-    proofs = _proofs(installation, envelopes, summary)
-    raw = bundle.encode_screening(opening.envelope, bundles, summary, proofs)
+    logbook = installation.logbook()
+    envelopes = [opening.envelope, *(one.envelope for _, one in tries), *([summary] if summary else [])]
+    if logbook is not None and len(installation.trust_root().logs) > 1:
+        envelopes = logbook.renewed(envelopes)
+    if summary is not None:
+        summary = envelopes.pop()
+    bundles = [_try_bundle(installation, envelope) for envelope in envelopes[1:]]
+    proofs = None if logbook is None else _proofs(logbook, envelopes, summary)
+    chain = installation.roots.chain() if installation.roots.exists else ()
+    raw = bundle.encode_screening(envelopes[0], bundles, summary, proofs, chain)
     return write_file(installation.home.certificates / screening_id / SCREENING_FILE, raw)
 
 
-def _proofs(
-    installation: Installation, envelopes: list[bytes], summary: bytes | None
-) -> bundle.ScreeningProofs | None:
+def _proofs(logbook: Logbook, envelopes: list[bytes], summary: bytes | None) -> bundle.ScreeningProofs:
     """Where everything is logged, under one checkpoint; `envelopes` are the opening and the tries."""
-    logbook = installation.logbook()
-    if logbook is None:
-        return None
     names = ["opening", *(f"{number:06d}" for number in range(1, len(envelopes)))]
     if summary is not None:
         envelopes, names = [*envelopes, summary], [*names, "summary"]
@@ -70,7 +72,7 @@ def _proofs(
     return bundle.ScreeningProofs(found[0].checkpoint, members)
 
 
-def _try_bundle(installation: Installation, stored: StoredCertificate) -> bytes:
-    subject = statement_of(stored.envelope)["subject"][0]["digest"]["sha256"]
+def _try_bundle(installation: Installation, envelope: bytes) -> bytes:
+    subject = statement_of(envelope)["subject"][0]["digest"]["sha256"]
     manifest = installation.store.read(subject, MANIFEST_LIMIT_BYTES)
-    return bundle.encode_try(stored.envelope, manifest)
+    return bundle.encode_try(envelope, manifest)

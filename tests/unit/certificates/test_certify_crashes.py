@@ -25,6 +25,7 @@ from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.logbook import Logbook
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verify import verify_try_bundle
+from orchestrator.custody import passphrase
 from orchestrator.engine.base import Callbacks, Settings
 from orchestrator.engine.local import LocalEngine
 from orchestrator.engine.stub import StubAttempt, plan_stub, stub_order
@@ -178,9 +179,13 @@ def fresh(ran: Life, tmp_path: Path) -> Callable[[str], Life]:
     return copy
 
 
+def log_key(home: Home) -> SigningKey:
+    return SigningKey.load(home.keys / LOG_KEY_FILE, passphrase.path_of(home.keys))
+
+
 def with_disk(disk: Any) -> Callable[[Installation], Logbook]:
     def make(one: Installation) -> Logbook:
-        key = SigningKey.load(one.home.keys / LOG_KEY_FILE)
+        key = log_key(one.home)
         return Logbook(one.home.log, one.home.log_state, one.trust_root(), lambda: key, disk=lambda: disk)
 
     return make
@@ -238,7 +243,7 @@ def test_a_busy_log_is_waited_for(fresh: Callable[[str], Life]) -> None:
     """Two processes certify at once: the second one waits until the first lets go of the log."""
     life = fresh("busy")
     installation = Installation.open(life.home)
-    root, key = installation.trust_root(), SigningKey.load(life.home.keys / LOG_KEY_FILE)
+    root, key = installation.trust_root(), log_key(life.home)
     (origin,) = root.logs
     one = life.certifier(installation)
     one.open(SPONSORS)
@@ -264,7 +269,7 @@ def test_waiting_for_the_log_ends(fresh: Callable[[str], Life]) -> None:
     """A log that is never let go of: the try stays to be certified, and says why."""
     life = fresh("kept")
     installation = Installation.open(life.home)
-    root, key = installation.trust_root(), SigningKey.load(life.home.keys / LOG_KEY_FILE)
+    root, key = installation.trust_root(), log_key(life.home)
     (origin,) = root.logs
     life.certifier(installation).open(SPONSORS)
     logbook = Logbook(life.home.log, life.home.log_state, root, lambda: key, wait_s=0)
