@@ -1,14 +1,15 @@
-"""The three predicates as strict models: what the issuing side fills in (certificates.md 3.2).
+"""The predicates as strict models: what the issuing side fills in (certificates.md 3.2).
 
 Python names are snake case, the wire is camel case. Money is integer nano-USD, durations are ms, times
 are whole-second UTC text, rewards are decimal text; there is no float. `schema` holds the same rules
-as tables for the verifying side, and every signature passes through both.
+as tables for the verifying side, and every signature passes through both. The predicate of notices is in
+`notice_statement`.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -323,14 +324,24 @@ class SummaryTime(Strict):
 class Predicate(Strict):
     """What every predicate has. `critical` names fields that a verifier must understand."""
 
+    STATEMENT: ClassVar[str]
+    SUBJECT: ClassVar[str]
+
     minor: Literal[0] = schema.MINOR
     critical: tuple[Name, ...] = ()
     issuer: Id
     visibility: Literal["public"] = "public"
 
+    def subject_name(self) -> str:
+        """What the one subject of the statement is called."""
+        return self.SUBJECT
+
 
 class OpeningPredicate(Predicate):
     """`screening-opening/v1`: what is planned, before the first try starts."""
+
+    STATEMENT = schema.OPENING
+    SUBJECT = "pack-manifest.json"
 
     statement_id: Ulid
     screening: Parties
@@ -347,6 +358,9 @@ class OpeningPredicate(Predicate):
 
 class TryPredicate(Predicate):
     """`try-certificate/v1`: how one attempt ended."""
+
+    STATEMENT = schema.TRY
+    SUBJECT = "evidence-manifest.json"
 
     certificate_id: Ulid
     screening: BoundParties
@@ -389,6 +403,9 @@ class UnrecordedTry(Strict):
 class SummaryPredicate(Predicate):
     """`screening-summary/v1`: every certificate and every planned try that has none."""
 
+    STATEMENT = schema.SUMMARY
+    SUBJECT = "opening.json"
+
     statement_id: Ulid
     screening: BoundParties
     certificates: tuple[ListedCertificate, ...]
@@ -396,18 +413,11 @@ class SummaryPredicate(Predicate):
     time: SummaryTime
 
 
-_KINDS: Final[dict[type[Predicate], tuple[str, str]]] = {
-    OpeningPredicate: (schema.OPENING, "pack-manifest.json"),
-    TryPredicate: (schema.TRY, "evidence-manifest.json"),
-    SummaryPredicate: (schema.SUMMARY, "opening.json"),
-}
-
-
 class Statement:
     """An in-toto Statement v1 with one of our predicates and its one subject."""
 
     def __init__(self, subject_sha256: str, predicate: Predicate) -> None:
-        self.kind, self._subject_name = _KINDS[type(predicate)]
+        self.kind = predicate.STATEMENT
         self.subject_sha256 = subject_sha256
         self.predicate = predicate
 
@@ -416,6 +426,6 @@ class Statement:
         return {
             "_type": schema.STATEMENT,
             "predicateType": schema.PREFIX + self.kind,
-            "subject": [{"name": self._subject_name, "digest": {"sha256": self.subject_sha256}}],
+            "subject": [{"name": self.predicate.subject_name(), "digest": {"sha256": self.subject_sha256}}],
             "predicate": self.predicate.model_dump(mode="json", by_alias=True),
         }

@@ -11,6 +11,7 @@ import click
 from orchestrator.certificates import report, trust
 from orchestrator.certificates.bundle import is_screening
 from orchestrator.certificates.logged import LogChecks
+from orchestrator.certificates.published import PublishedNotices
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import Verdict
@@ -60,7 +61,7 @@ _HEAD = 4
     "log_folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Published logs that prove this. [default: that of the home]",
+    help="Published logs that prove this, and say what was noticed later. [default: that of the home]",
 )
 @click.option(
     "--audit",
@@ -101,8 +102,13 @@ def command(
     if audited is not None:
         code, data, text = _audit(audited, root, memory)
     else:
-        logs = LogChecks(root, memory, _Published(log_folder or home.log).consistency)
-        code, data, text = _verify(bundle or Path(), root, _store(home, evidence, no_evidence), logs)
+        if log_folder is not None and not log_folder.is_dir():
+            raise UsageError(f"there is no log at {log_folder}", hint="name the folder that holds the logs")
+        folder = log_folder or home.log
+        logs = LogChecks(root, memory, _Published(folder).consistency)
+        published = PublishedNotices(folder, root)
+        store = _store(home, evidence, no_evidence)
+        code, data, text = _verify(bundle or Path(), root, store, logs, published)
     if as_json:
         emit(data.pop("schema"), data)
     else:
@@ -144,9 +150,7 @@ def _store(home: Home, evidence: Path | None, no_evidence: bool) -> EvidenceStor
     return EvidenceStore(folder) if folder.is_dir() and not no_evidence else None
 
 
-def _audit(
-    folder: Path, root: TrustRoot, memory: CheckpointMemory | None
-) -> tuple[int, dict[str, Any], str]:
+def _audit(folder: Path, root: TrustRoot, memory: CheckpointMemory | None) -> tuple[int, dict[str, Any], str]:
     # Not needed for a bundle, which should be answered at once.
     from orchestrator.certificates.audit import audit_log
     from orchestrator.certificates.audit_report import audit_data, audit_text
@@ -158,7 +162,11 @@ def _audit(
 
 
 def _verify(
-    path: Path, root: TrustRoot, store: EvidenceStore | None, logs: LogChecks
+    path: Path,
+    root: TrustRoot,
+    store: EvidenceStore | None,
+    logs: LogChecks,
+    published: PublishedNotices,
 ) -> tuple[int, dict[str, Any], str]:
     """Exit code, data and text; the checkpoint is remembered when the bundle is authentic."""
     try:
@@ -167,7 +175,7 @@ def _verify(
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     if is_screening(head):
-        screening = verify_screening_bundle(path, root, store=store, logs=logs)
+        screening = verify_screening_bundle(path, root, store=store, logs=logs, published=published)
         data, text, code = (
             report.screening_data(screening, root),
             report.screening_text(screening, root),
@@ -175,7 +183,7 @@ def _verify(
         )
         authentic = screening.authentic
     else:
-        one = verify_try_bundle(path, root, store=store, logs=logs)
+        one = verify_try_bundle(path, root, store=store, logs=logs, published=published)
         data, text, code = report.try_data(one, root), report.try_text(one, root), one.exit_code
         authentic = one.authentic
     if authentic is Verdict.YES:

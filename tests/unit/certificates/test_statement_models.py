@@ -18,6 +18,9 @@ def test_models_and_tables_name_the_same_fields(world: Any, lab: Any) -> None:
         (schema.OPENING, shot.opening.envelope),
         (schema.TRY, shot.certificates[0][0].envelope),
         (schema.SUMMARY, shot.summary().envelope),
+        (schema.NOTICE, shot.noticed(0)),
+        (schema.NOTICE, shot.noticed_whole()),
+        (schema.NOTICE, lab.key_event(world)),
     ):
         data = lab.payload_of(raw)
         assert schema.shape(data, kind) == []
