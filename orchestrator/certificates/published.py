@@ -50,15 +50,20 @@ class PublishedNotices:
             store = Tiles(folder, checkpoint.size)
             for index, raw in _marked(store, start if name == origin else 0, edge):
                 try:
-                    notices.append(self._notice(folder, name, index, raw))
+                    found = self._notice(folder, name, index, raw)
                 except VerificationError as error:
                     unreadable.append((name, index, error.message))
+                else:
+                    notices += [] if found is None else [found]
             if edge.root() != checkpoint.root:
                 raise VerificationError("log-root", f"{name} is not the tree of its checkpoint")
         return Published(sizes, notices, unreadable)
 
-    def _notice(self, folder: Path, origin: str, index: int, raw: bytes) -> Notice:
-        """The statement behind an entry; raises `VerificationError` where it is absent or does not hold."""
+    def _notice(self, folder: Path, origin: str, index: int, raw: bytes) -> Notice | None:
+        """The statement behind an entry; raises `VerificationError` where it is absent or does not hold.
+
+        None for one by a key that was retired or revoked at this place: it need not be the lab's.
+        """
         entry.check(raw)
         digest = raw.split(b"\n")[1].decode()
         envelope = tiles.read_file(folder / statement_path(digest), _LIMIT_BYTES)
@@ -67,12 +72,12 @@ class PublishedNotices:
         if entry.digest_entry(opened.digest, opened.keyid, opened.signature, place) != raw:
             raise VerificationError("inclusion", "its statement is not the one that is logged")
         key = self._trust.keys[opened.keyid]
-        wrong = [one for one in (*opened.findings, *key.objections(index)) if one.rule.exit_code != EXIT_OK]
+        wrong = [one for one in opened.findings if one.rule.exit_code != EXIT_OK]
         if key.log != origin:
             raise VerificationError("no-trusted-key", f"key {opened.keyid} does not sign for this log")
         if wrong:
             raise VerificationError(wrong[0].code, wrong[0].detail, more=tuple(wrong[1:]))
-        return notice_of(opened, index, origin)
+        return None if key.objections(index) else notice_of(opened, index, origin)
 
 
 def _marked(store: Tiles, start: int, edge: Edge) -> Iterator[tuple[int, bytes]]:

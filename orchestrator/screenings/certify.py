@@ -36,6 +36,7 @@ from orchestrator.screenings.bundling import predicate_of, statement_of, write_f
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, opening_statement
 from orchestrator.screenings.orders import Bench
+from orchestrator.screenings.private import require_public
 from orchestrator.screenings.relaying import left_transcript
 from orchestrator.verification.errors import VerificationError
 from scoring.vocabulary import Outcome, Phase, Reason
@@ -121,7 +122,11 @@ class Certifier:
         return self._installation.home.certificates / self._screening_id
 
     def open(self, sponsors: Sponsors) -> None:
-        """Sign and store the opening statement unless it is there; nothing may start before."""
+        """Sign and store the opening statement unless it is there; nothing may start before.
+
+        Raises `PrivateError` for a screening that was planned as private, whatever is asked now.
+        """
+        require_public(self._installation.ledger, self._screening_id)
         if self._stored(CertificateKind.OPENING):
             return
         row = queries.screening(self._installation.ledger, self._screening_id)

@@ -119,7 +119,7 @@ def _add_lists(c: NoticeCases) -> None:
             c.envelope, c.b.manifest, good.prove(c.envelope), c.listed(good, [c.shot.noticed(0)])
         )
     )
-    item = plain["notices"]["envelopes"][0]
+    item, empty = plain["notices"]["envelopes"][0], {"envelope": "", "proof": None}
     for name, notices in (
         ("notices-not-an-object", [item]),
         ("notices-size-negative", {"throughSize": -1, "envelopes": []}),
@@ -129,7 +129,7 @@ def _add_lists(c: NoticeCases) -> None:
         ("notices-bare-envelopes", {"throughSize": 41, "envelopes": [item["envelope"]]}),
         ("notices-proof-a-number", {"throughSize": 41, "envelopes": [{**item, "proof": 1}]}),
         ("notices-not-base64", {"throughSize": 41, "envelopes": [{**item, "envelope": "A"}]}),
-        ("notices-by-the-hundred", {"throughSize": 41, "envelopes": [item] * 65}),
+        ("notices-by-the-thousand", {"throughSize": 41, "envelopes": [empty] * 4097}),
     ):
         raw = json_bytes({**plain, "notices": notices})
         c.b.add(name, ROW, "try", raw, 2, "bundle-form", trust="logged")
@@ -185,6 +185,11 @@ def _add_forged(c: NoticeCases) -> None:
     revoked = {"fromIndex": SIZE, "reason": "compromise", "announcedAt": "2026-10-09T08:00:00Z"}
     c.b.root("logged-revoked-before-the-notice", trust_root(logged=True, revoked=revoked))
     case("notice-by-a-stolen-key", genuine, trust="logged-revoked-before-the-notice")
+    here = c.published("published-stolen", log)
+    more = {"trust": "logged-revoked-before-the-notice", "published": here}
+    c.noticed("notice-by-a-stolen-key-published", 0, log=log, listed=NoticeList(SIZE + 1), **more)
+    old = {"trust": "logged-without-notices", "published": here}
+    c.noticed("notice-by-an-unknown-usage-published", 4, "notice-withheld", listed=NoticeList(SIZE), **old)
 
 
 def _add_foreign(c: NoticeCases) -> None:
