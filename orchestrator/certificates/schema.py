@@ -57,6 +57,7 @@ TRY_SUBJECT, SCREENING_SUBJECT, KEY_SUBJECT = "try-certificate.json", "opening.j
 _UNESCAPED: Final = r"[ !#-\[\]-~]"
 _reward_key = text(r"[\x20-\x7e]{1,128}", unescaped=_UNESCAPED + "{1,128}")
 _path = text(r"[^\x00-\x1f\x7f]{1,512}", unescaped=_UNESCAPED + "{1,512}")
+_address = text(r"https?://[!-~]{1,500}", unescaped=r"https?://[!#-\[\]-~]{1,500}")
 _id = text(ID, "id-charset")
 _name = text(NAME, "id-charset")
 _task = text(NAME, "id-charset")
@@ -83,7 +84,9 @@ _agent = record(
         "version": _name,
         "digest": DIGEST,
         "connection": words("none", "relay", "own-endpoint"),
-        "models": many(record({"role": _id, "id": _name, "snapshot": nullable(_name)}), 16),
+        "models": many(
+            record({"role": _id, "id": _name, "snapshot": nullable(_name)}, optional={"provider": _name}), 16
+        ),
     }
 )
 _grader = record(
@@ -106,7 +109,8 @@ _conditions = record(
         "runtime": _name,
         "repeats": integer(1, MAX_TRIES),
         "comparability": DIGEST,
-    }
+    },
+    optional={"agentUser": _name, "outputTokens": integer(1)},
 )
 _caps = record(
     {
@@ -134,7 +138,8 @@ _usage = record(
         "paidToolCallsNusd": _nusd,
         "priceList": nullable(record({"id": _id, "date": text(DATE), "digest": DIGEST})),
         "transcript": nullable(record({"records": integer(1), "head": DIGEST})),
-    }
+    },
+    optional={"providers": many(record({"name": _name, "address": _address}), 16)},
 )
 _label = words("independently-evaluated", "publisher-reported", "community-reported")
 

@@ -11,7 +11,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
 
 from orchestrator.canonical import MAX_INTEGER
@@ -108,12 +115,26 @@ class PlannedTask(Strict):
     caps: Caps
 
 
-class Model(Strict):
-    """A model that the agent declares to use."""
+class Later(Strict):
+    """A model with fields that statements of earlier versions lack: they are written only where known."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        return {name: value for name, value in written.items() if value is not None or name not in self.LATER}
+
+
+class Model(Later):
+    """A model that the agent declares to use, and who sells it (None where nothing was pinned)."""
+
+    LATER = frozenset({"provider"})
 
     role: Id
     id: Name
     snapshot: Name | None
+    provider: Name | None = None
 
 
 class Agent(Strict):
@@ -150,12 +171,15 @@ class NetworkPolicy(Strict):
     digest: Sha256
 
 
-class Conditions(Strict):
+class Conditions(Later):
     """Conditions that hold for the whole screening.
 
     `cost_cap_nusd` caps one try and `screening_cap_nusd` all of them (None: no cap); `permitted_tools`
-    None means not restricted; `runtime` is the container runtime that was asked for.
+    None means not restricted; `runtime` is the container runtime that was asked for. `agent_user` is the
+    screening's own choice of the agent's user, `output_tokens` the output maximum of one model call.
     """
+
+    LATER = frozenset({"agentUser", "agent_user", "outputTokens", "output_tokens"})
 
     network_policy: NetworkPolicy
     step_limit: Positive | None
@@ -165,6 +189,8 @@ class Conditions(Strict):
     hardware_class: Name
     runtime: Name
     repeats: Ordinal
+    agent_user: Name | None = None
+    output_tokens: Positive | None = None
 
 
 class ComparableConditions(Conditions):
@@ -212,12 +238,22 @@ class TranscriptHead(Strict):
     head: Sha256
 
 
-class Usage(Strict):
+class Provider(Strict):
+    """Where model calls went: the address behind a provider's name, without its account."""
+
+    name: Name
+    address: Annotated[str, StringConstraints(pattern=r"^https?://[!-~]{1,500}$")]
+
+
+class Usage(Later):
     """What the agent used. Unknown is None, never 0; without metering everything is None.
 
     `cost_nusd` is the list price on the run date, `standard_cost_nusd` the base tier at any hour; both are
     of the model calls alone. If one call is not exactly known, no figure is, and `requests` still is.
+    `providers` are those that the relay could reach, as its transcript says.
     """
+
+    LATER = frozenset({"providers"})
 
     metered: bool
     requests: Count | None
@@ -229,6 +265,7 @@ class Usage(Strict):
     paid_tool_calls_nusd: Count | None
     price_list: PriceList | None
     transcript: TranscriptHead | None
+    providers: tuple[Provider, ...] | None = None
 
     @classmethod
     def none_possible(cls) -> Usage:
