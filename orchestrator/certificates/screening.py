@@ -254,6 +254,32 @@ def _apply(noticed: Noticed, opening: Opened, tries: list[TryResult]) -> list[Fi
     return found
 
 
+def _closing(
+    files: bundle.ScreeningFiles,
+    opening: Opened,
+    tries: Sequence[TryResult],
+    plan: dict[str, dict[str, Any]],
+    logs: LogChecks,
+) -> tuple[Opened | None, int | None, list[Finding]]:
+    """The summary, its place in the log, and what is wrong with it or that there is none."""
+    if files.summary is None:
+        return None, None, [Finding("summary-missing", "the screening was not closed by a summary")]
+    try:
+        summary, index = open_statement(files.summary, schema.SUMMARY, logs, files.proof_of("summary"))
+    except VerificationError as error:
+        return None, None, [replace(finding, where="summary") for finding in error.findings]
+    found = [replace(finding, where="summary") for finding in summary.findings]
+    return summary, index, found + _summary_findings(summary, opening, tries, planned_slots(plan))
+
+
+def _evidence(tries: Iterable[TryResult], store: EvidenceStore | None) -> EvidenceTally:
+    """The evidence of all tries together; without a store nothing was asked."""
+    tally = EvidenceTally(checked=None if store is None else 0, missing=None if store is None else 0)
+    for result in tries:
+        tally = tally.plus(result.evidence)
+    return tally
+
+
 def check_screening(
     files: bundle.ScreeningFiles,
     trust: TrustRoot,
@@ -276,26 +302,16 @@ def check_screening(
     for position, more in _attempt_findings(tries).items():
         tries[position] = with_findings(tries[position], more)
     keyids = [opening.keyid, *(result.keyid for result in tries if result.keyid)]
-    summary, closed_at = None, None
-    if files.summary is None:
-        found.append(Finding("summary-missing", "the screening was not closed by a summary"))
-    else:
-        try:
-            summary, closed_at = open_statement(
-                files.summary, schema.SUMMARY, logs, files.proof_of("summary")
-            )
-        except VerificationError as error:
-            found += [replace(finding, where="summary") for finding in error.findings]
-        else:
-            keyids.append(summary.keyid)
-            found += [replace(finding, where="summary") for finding in summary.findings]
-            found += _summary_findings(summary, opening, tries, planned_slots(plan))
-    tally = EvidenceTally(checked=None if store is None else 0, missing=None if store is None else 0)
-    for result in tries:
-        tally = tally.plus(result.evidence)
-        for finding in result.findings:
-            if finding.code not in _ANSWERS:
-                found.append(replace(finding, where=_where(result)))
+    summary, closed_at, more_found = _closing(files, opening, tries, plan, logs)
+    found += more_found
+    keyids += [] if summary is None else [summary.keyid]
+    tally = _evidence(tries, store)
+    found += [
+        replace(finding, where=_where(result))
+        for result in tries
+        for finding in result.findings
+        if finding.code not in _ANSWERS
+    ]
     noticed = None
     if files.notices is not None or published is not None:
         concerned = _concerned(opening, opened_at, closed_at, tries, logs)
