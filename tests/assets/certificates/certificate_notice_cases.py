@@ -186,9 +186,9 @@ def _add_forged(c: NoticeCases) -> None:
     c.b.root("logged-revoked-before-the-notice", trust_root(logged=True, revoked=revoked))
     case("notice-by-a-stolen-key", genuine, trust="logged-revoked-before-the-notice")
     here = c.published("published-stolen", log)
-    more = {"trust": "logged-revoked-before-the-notice", "published": here}
+    more: dict[str, Any] = {"trust": "logged-revoked-before-the-notice", "published": here}
     c.noticed("notice-by-a-stolen-key-published", 0, log=log, listed=NoticeList(SIZE + 1), **more)
-    old = {"trust": "logged-without-notices", "published": here}
+    old: dict[str, Any] = {"trust": "logged-without-notices", "published": here}
     c.noticed("notice-by-an-unknown-usage-published", 4, "notice-withheld", listed=NoticeList(SIZE), **old)
 
 

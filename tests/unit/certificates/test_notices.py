@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,9 +89,7 @@ def packed(
 @pytest.fixture
 def lab_log(generator: ModuleType) -> ModuleType:
     """The module with the log in memory."""
-    import certificate_log
-
-    return certificate_log
+    return importlib.import_module("certificate_log")
 
 
 def test_a_withdrawn_pass_is_left_out_and_a_withdrawn_failure_stays(
@@ -218,7 +217,7 @@ def test_a_notice_in_the_log_of_a_later_year_is_seen(
         founding.log_entry(lab.ORIGIN, lab.key("log").public, final_size=20),
         founding.log_entry(later, lab.key("log-2027").public),
     ]
-    years = {"not_before": "2026-01-01T00:00:00Z", "not_after": "2028-01-01T00:00:00Z"}
+    years: dict[str, Any] = {"not_before": "2026-01-01T00:00:00Z", "not_after": "2028-01-01T00:00:00Z"}
     keys = [
         founding.key_entry(lab.key("cert").public, log=lab.ORIGIN, until_index=20, **years),
         founding.key_entry(lab.key("cert-2027").public, log=later, **years),

@@ -330,8 +330,8 @@ def test_whole_screening_and_key(ask: Callable[..., Any], made: Any, tmp_path: P
     """A screening withdraws every pass; a key event is listed and withdraws nothing."""
     root = trust.load(tmp_path / "home" / "trust-root.json")
     (keyid,) = root.keys
-    words = ("--kind", "key-event", "--event", "rotated", "--reason", "yearly")
-    assert ask("certificates", "notice", keyid[:8], *words, "--yes").code == 0
+    rotated = ("--kind", "key-event", "--event", "rotated", "--reason", "yearly")
+    assert ask("certificates", "notice", keyid[:8], *rotated, "--yes").code == 0
     ran = ask("certificates", "show", made.try_id("first"))
     assert ran.code == 0 and "key-event of " in ran.out
     words = ("--kind", "contamination", "--reason", "the pack was public")

@@ -128,7 +128,7 @@ def _evidence(folder: Path) -> None:
 def _resigned(folder: Path) -> None:
     """The statement under a key of the attacker, and a trust root that lists it: only the pin shows that."""
     root_key, key, log = (SigningKey.from_seed(bytes([number]) * 32) for number in (1, 2, 3))
-    years = {"not_before": "2020-01-01T00:00:00Z", "not_after": "2100-01-01T00:00:00Z"}
+    years: dict[str, Any] = {"not_before": "2020-01-01T00:00:00Z", "not_after": "2100-01-01T00:00:00Z"}
     raw = build(
         [root_key],
         [key_entry(key.public, log="attacker.example/log/2026", **years)],
