@@ -3,7 +3,8 @@
 Beside what `orchestrator.log.audit` finds (the tree, the root, double certification), every entry must be
 by a key of the trust root at a position where it may sign, no try may be logged before its opening, and
 every statement that is published must be the one that is logged. A statement that is not published is
-counted as withheld: its entry still says that it exists.
+counted as withheld: its entry still says that it exists. A notice must be published: hidden, it could be
+about anything in the log.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Final
 from orchestrator.certificates import schema
 from orchestrator.certificates.bundle import ENTRY_LIMIT_BYTES
 from orchestrator.certificates.logged import statement_path
+from orchestrator.certificates.notices import VOIDING, Notice, notice_of
+from orchestrator.certificates.opened import Opened, read_signed
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import internal
-from orchestrator.certificates.verify import read_signed
 from orchestrator.log import audit as log_audit
 from orchestrator.log import entry, note, tiles
 from orchestrator.log.audit import CHECKPOINT_FILE
@@ -29,9 +31,11 @@ from orchestrator.log.tiles import WIDTH, Tiles
 from orchestrator.log.witness import Witnessing
 from orchestrator.verification.errors import EXIT_OK, Finding, VerificationError, worst
 
-_KINDS: Final = {"-opening": schema.OPENING, "-summary": schema.SUMMARY}
+_KINDS: Final = {"-opening": schema.OPENING, "-summary": schema.SUMMARY, "-notice": schema.NOTICE}
 _LINK: Final = "-shard"
-_OTHERS: Final = "-"  # begins the words of entries that are of no try: notices are counted, not read
+_OTHERS: Final = (
+    "-"  # begins the words of entries that are of no try; of a kind unknown here they are counted
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,8 @@ class LogAudit:
     """What the audit of a log found. `size` is 0 and `origin` empty for one that could not be opened.
 
     `statements` counts entries by kind, `read` the published statements, `withheld` those that are not,
-    `unclosed` the screenings with an opening and no summary.
+    `unclosed` the screenings with an opening and no summary. `notices` are those that hold, and `withdrawn`
+    counts the certificates of this log whose claim they withdraw.
     """
 
     findings: tuple[Finding, ...]
@@ -49,6 +54,8 @@ class LogAudit:
     read: int = 0
     withheld: int = 0
     unclosed: int = 0
+    notices: tuple[Notice, ...] = ()
+    withdrawn: int = 0
     witnessing: Witnessing | None = None
 
     @property
@@ -88,6 +95,7 @@ def _audit(folder: Path, trust: TrustRoot, known: CheckpointMemory | None) -> Lo
     reading = _Reading(folder, trust, origin)
     for index, one in _entries(folder, size):
         reading.take(index, one)
+    withdrawn = _withdrawn(folder, size, reading.notices) if reading.notices else 0
     findings = [*tree.findings, *reading.findings]
     if log.final_size is not None and size > log.final_size:
         findings.append(Finding("log-closed", f"{origin} ended at {log.final_size}, but has {size}"))
@@ -99,6 +107,8 @@ def _audit(folder: Path, trust: TrustRoot, known: CheckpointMemory | None) -> Lo
         reading.read,
         reading.withheld,
         len(reading.opened - reading.closed),
+        tuple(reading.notices),
+        withdrawn,
         tree.witnessing,
     )
     if known is not None and found.exit_code == EXIT_OK:
@@ -118,6 +128,20 @@ def _entries(folder: Path, size: int) -> Iterator[tuple[int, bytes]]:
             yield index, raw
 
 
+def _withdrawn(folder: Path, size: int, notices: list[Notice]) -> int:
+    """How many certificates of this log the notices withdraw; those in logs of other years are theirs."""
+    voiding = [one for one in notices if one.finding().code in VOIDING]
+    digests = {one.subject.encode() for one in voiding if one.about == schema.TRY_SUBJECT}
+    whole = {one.screening for one in voiding if one.about == schema.SCREENING_SUBJECT}
+    found = 0
+    for _, raw in _entries(folder, size):
+        _, digest, _, key = raw.splitlines()
+        screening, task, *_ = key.decode().split(" ")
+        is_try = not task.startswith(_OTHERS)
+        found += is_try and (digest in digests or screening in whole)
+    return found
+
+
 class _Reading:
     """Accumulates over the entries of one log, in their order."""
 
@@ -126,6 +150,7 @@ class _Reading:
         self.findings: list[Finding] = []
         self.statements: Counter[str] = Counter()
         self.read = self.withheld = 0
+        self.notices: list[Notice] = []
         self.opened: set[str] = set()
         self.closed: set[str] = set()
 
@@ -146,7 +171,9 @@ class _Reading:
             self.findings.append(Finding("no-trusted-key", told, where))
             return
         self.findings += [replace(one, where=where) for one in trusted.objections(index)]
-        if not is_other:
+        if kind == schema.NOTICE:
+            self._notice(index, digest, raw, where)
+        elif not is_other:
             self._order(kind, screening, where)
             self._statement(kind, digest, raw, where)
 
@@ -158,11 +185,21 @@ class _Reading:
         if kind == schema.SUMMARY:
             self.closed.add(screening)
 
-    def _statement(self, kind: str, digest: str, raw: bytes, where: str) -> None:
+    def _notice(self, index: int, digest: str, raw: bytes, where: str) -> None:
+        opened = self._statement(schema.NOTICE, digest, raw, where)
+        if opened is None:
+            if not (self._folder / statement_path(digest)).exists():
+                told = "a notice that nobody can read"
+                self.findings.append(Finding("notice-withheld", told, where))
+        elif all(one.rule.exit_code == EXIT_OK for one in opened.findings):
+            self.notices.append(notice_of(opened, index, self._origin))
+
+    def _statement(self, kind: str, digest: str, raw: bytes, where: str) -> Opened | None:
+        """The published statement of an entry; None where it is not there or is another one."""
         path = self._folder / statement_path(digest)
         if not path.exists():
             self.withheld += 1
-            return
+            return None
         self.read += 1
         try:
             envelope = tiles.read_file(path, ENTRY_LIMIT_BYTES)
@@ -171,7 +208,9 @@ class _Reading:
             again = entry.digest_entry(opened.digest, opened.keyid, opened.signature, place)
         except VerificationError as error:
             self.findings += [replace(one, where=where) for one in error.findings]
-            return
+            return None
+        self.findings += [replace(one, where=where) for one in opened.findings]
         if again != raw:
             self.findings.append(Finding("inclusion", "the statement is not the one that is logged", where))
-        self.findings += [replace(one, where=where) for one in opened.findings]
+            return None
+        return opened

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Final
 
 from orchestrator.certificates.audit import LogAudit
-from orchestrator.certificates.report import LIMITS, finding_data, problem_rows, root_rows, row
+from orchestrator.certificates.report import LIMITS, finding_data, notice_line, problem_rows, root_rows, row
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.log.proof import NOT_WITNESSED
 
@@ -26,6 +27,8 @@ def audit_data(found: LogAudit, trust: TrustRoot) -> dict[str, Any]:
         "read": found.read,
         "withheld": found.withheld,
         "unclosed": found.unclosed,
+        "notices": [asdict(one) for one in found.notices],
+        "withdrawn": found.withdrawn,
         "witnesses": None if seen is None else {"cosigned": len(seen.times), "known": seen.known},
         "trustRoot": {"version": trust.version, "sha256": trust.sha256},
         "limits": LIMITS,
@@ -45,6 +48,9 @@ def audit_text(found: LogAudit, trust: TrustRoot) -> str:
         row("read", f"{found.read} published and checked, {found.withheld} withheld"),
         row("screenings", f"{found.unclosed} opened and not closed"),
     ]
+    told = f", which withdraw {found.withdrawn} certificates of this log" if found.notices else ""
+    rows.append(row("notices", f"{len(found.notices) or 'none'} through size {found.size}{told}"))
+    rows += [row("notice", notice_line(one)) for one in found.notices]
     rows += problem_rows(found.findings)
     rows += [row("SOUND", "yes" if found.exit_code == 0 else "NO"), row("limits", LIMITS)]
     return "\n".join(rows)

@@ -3,10 +3,13 @@
 A bundle is only a carrier: nothing in it is trusted, and a trust root or keys inside it are ignored.
 `proof` is the text of a `c2sp.org/tlog-proof@v1`, null where certificates are not logged. A screening
 bundle holds one checkpoint and the proofs of its members without it: a member's proof is its `.proof` with
-`log/checkpoint` behind it. `notices` are null: a bundle that has them needs a verifier that can check
-them, so it is UNDECIDED here, never silently accepted. `trustRootChain` (in a screening: the files below
-`trust-root/`) holds the versions of the trust root after the first, oldest first: a verifier follows them
-from the version it trusts as far as their signatures lead, and ignores the rest.
+`log/checkpoint` behind it. `trustRootChain` (in a screening: the files below `trust-root/`) holds the
+versions of the trust root after the first, oldest first: a verifier follows them from the version it trusts
+as far as their signatures lead, and ignores the rest.
+
+`notices` is null where nobody looked for any, else `{"throughSize", "envelopes"}`: all notices about this
+in the log up to that size, each `{"envelope", "proof"}` with a whole log proof. A screening bundle has them
+once, in `notices.json` before the trust roots, and null in its try bundles.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.certificates import archive
+from orchestrator.certificates.shapes import integer, many, nullable, record, text
 from orchestrator.verification import wire
 from orchestrator.verification.errors import VerificationError
 
@@ -29,6 +33,8 @@ SCREENING_LIMIT_BYTES: Final = 512 << 20
 ENTRY_LIMIT_BYTES: Final = 8 << 20
 OPENING_NAME: Final = "opening.json"
 SUMMARY_NAME: Final = "summary.json"
+NOTICES_NAME: Final = "notices.json"
+MAX_NOTICES: Final = 4096
 _FIELDS: Final = {"mediaType", "envelope", "proof", "manifest", "notices", "trustRootChain"}
 CHECKPOINT_NAME: Final = "log/checkpoint"
 _TRY_NAME: Final = re.compile(r"tries/([0-9]{6})\.trybundle\.json")
@@ -45,13 +51,29 @@ _PLAIN: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
+class ListedNotice:
+    """One notice of a list as bytes; nothing in it is trusted yet."""
+
+    envelope: bytes
+    proof: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeList:
+    """All notices up to a size of the log, as a bundle says."""
+
+    through_size: int
+    items: tuple[ListedNotice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TryBundle:
-    """The parts of a try bundle as bytes; `has_notices` tells what was not looked at."""
+    """The parts of a try bundle as bytes."""
 
     envelope: bytes
     manifest: bytes
     proof: bytes | None = None
-    has_notices: bool = False
+    notices: NoticeList | None = None
     chain: tuple[bytes, ...] = ()
 
 
@@ -79,6 +101,7 @@ class ScreeningFiles:
     tries: tuple[tuple[int, bytes], ...]
     summary: bytes | None
     proofs: ScreeningProofs | None = None
+    notices: NoticeList | None = None
     chain: tuple[bytes, ...] = ()
 
     def proof_of(self, member: str | int) -> bytes | None:
@@ -88,19 +111,65 @@ class ScreeningFiles:
 
 
 def encode_try(
-    envelope: bytes, manifest: bytes, proof: bytes | None = None, chain: Sequence[bytes] = ()
+    envelope: bytes,
+    manifest: bytes,
+    proof: bytes | None = None,
+    notices: NoticeList | None = None,
+    chain: Sequence[bytes] = (),
 ) -> bytes:
     """The bytes of a try bundle; `proof` is the exact text of a log proof, `chain` the later trust roots."""
     return (
-        b'{"envelope":"%b","manifest":"%b","mediaType":"%b","notices":null,"proof":%b,"trustRootChain":[%b]}'
+        b'{"envelope":"%b","manifest":"%b","mediaType":"%b","notices":%b,"proof":%b,"trustRootChain":[%b]}'
         % (
             wire.base64_encode(envelope),
             wire.base64_encode(manifest),
             TRY_MEDIA_TYPE.encode(),
+            b"null" if notices is None else encode_notices(notices),
             b"null" if proof is None else canonical.encode(proof.decode()),
             b",".join(b'"%b"' % wire.base64_encode(raw) for raw in chain),
         )
     )
+
+
+def encode_notices(notices: NoticeList) -> bytes:
+    """The canonical JSON of a list of notices."""
+    items = [
+        {
+            "envelope": wire.base64_encode(one.envelope).decode(),
+            "proof": None if one.proof is None else one.proof.decode(),
+        }
+        for one in notices.items
+    ]
+    return canonical.encode({"throughSize": notices.through_size, "envelopes": items})
+
+
+_NOTICES: Final = record(
+    {
+        "throughSize": integer(),
+        "envelopes": many(
+            record(
+                {"envelope": text(r"[A-Za-z0-9+/=]*"), "proof": nullable(text(r"[\n\x20-\x7e\u2014]*"))},
+                closed=True,
+            ),
+            MAX_NOTICES,
+        ),
+    },
+    closed=True,
+)
+
+
+def _notices(data: Any) -> NoticeList:
+    try:
+        _NOTICES.check(data, [])
+    except VerificationError as error:
+        raise VerificationError("bundle-form", f"notices {error.findings[0].detail}") from None
+    items = [
+        ListedNotice(
+            _decoded(one["envelope"].encode()), None if one["proof"] is None else one["proof"].encode()
+        )
+        for one in data["envelopes"]
+    ]
+    return NoticeList(data["throughSize"], tuple(items))
 
 
 def decode_try(raw: bytes) -> TryBundle:
@@ -124,7 +193,7 @@ def decode_try(raw: bytes) -> TryBundle:
         envelope,
         manifest,
         None if proof is None else proof.encode(),
-        data["notices"] is not None,
+        None if data["notices"] is None else _notices(data["notices"]),
         _chain(data["trustRootChain"]),
     )
 
@@ -142,10 +211,10 @@ def chain_of_try(raw: bytes) -> tuple[bytes, ...]:
 def _chain(items: object) -> tuple[bytes, ...]:
     """The files that a chain spells; what is no base64 could not be followed, and is ignored like it."""
     found = []
-    for text in items[:CHAIN_LIMIT] if isinstance(items, list) else ():
-        if isinstance(text, str) and text.isascii():
+    for item in items[:CHAIN_LIMIT] if isinstance(items, list) else ():
+        if isinstance(item, str) and item.isascii():
             with suppress(VerificationError):
-                found.append(wire.base64_decode(text.encode()))
+                found.append(wire.base64_decode(item.encode()))
     return tuple(found)
 
 
@@ -158,6 +227,7 @@ def encode_screening(
     tries: Sequence[bytes],
     summary: bytes | None,
     proofs: ScreeningProofs | None = None,
+    notices: NoticeList | None = None,
     chain: Sequence[bytes] = (),
 ) -> bytes:
     """The bytes of a screening bundle; `tries` are try bundles in the order of the summary."""
@@ -173,6 +243,8 @@ def encode_screening(
             for name in _member_names(numbers, summary is not None)
             if name in proofs.members
         ]
+    if notices is not None:
+        entries.append((NOTICES_NAME, encode_notices(notices)))
     entries += [(f"trust-root/{number:06d}.json", raw) for number, raw in enumerate(chain, 2)]
     return archive.write(entries)
 
@@ -182,20 +254,23 @@ def _member_names(numbers: Iterable[int], closed: bool) -> list[str]:
 
 
 def decode_screening(raw: bytes) -> ScreeningFiles:
-    """The files of a screening bundle: opening, tries in ascending order, summary, log, later trust roots."""
+    """The files of a screening bundle: opening, ascending tries, summary, log, notices, trust roots."""
     if len(raw) > SCREENING_LIMIT_BYTES:
         raise VerificationError("too-large", f"a screening bundle of {len(raw)} bytes")
     entries = archive.read(raw, entry_limit_bytes=ENTRY_LIMIT_BYTES)
     if not entries or entries[0][0] != OPENING_NAME:
         raise VerificationError("bundle-form", "a screening bundle begins with its opening")
     entries, chain = _without_chain(entries)
+    notices = None
+    if entries[-1][0] == NOTICES_NAME:
+        notices = _notices(wire.parse(entries.pop()[1], "bundle-form"))
     names = [name for name, _ in entries]
     end = names.index(CHECKPOINT_NAME) if CHECKPOINT_NAME in names else len(entries)
     summary = entries[end - 1][1] if names[end - 1] == SUMMARY_NAME else None
     tries = _tries(entries[1:end] if summary is None else entries[1 : end - 1])
     members = _member_names((number for number, _ in tries), summary is not None)
     proofs = _proofs(entries[end:], members) if end < len(entries) else None
-    return ScreeningFiles(entries[0][1], tries, summary, proofs, chain)
+    return ScreeningFiles(entries[0][1], tries, summary, proofs, notices, chain)
 
 
 def _without_chain(entries: list[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], tuple[bytes, ...]]:

@@ -19,8 +19,8 @@ from orchestrator.certificates import dsse, schema
 from orchestrator.certificates.bundle import ENTRY_LIMIT_BYTES
 from orchestrator.certificates.errors import CertificateError, KeyPositionError
 from orchestrator.certificates.logged import statement_path
+from orchestrator.certificates.opened import signer_of
 from orchestrator.certificates.trust import TrustedLog, TrustRoot
-from orchestrator.certificates.verify import signer_of
 from orchestrator.log import entry
 from orchestrator.log.audit import CHECKPOINT_FILE
 from orchestrator.log.checkpoint import Checkpoint, NoteKey

@@ -125,10 +125,13 @@ class LogChecks:
         if chain:
             self._set(trust.follow_all(self.trust, chain))
 
-    def check(self, statement: Verified, proof: bytes | None) -> tuple[int | None, list[Finding]]:
+    def check(
+        self, statement: Verified, proof: bytes | None, *, aside: bool = False
+    ) -> tuple[int | None, list[Finding]]:
         """The index of a statement in the log, and what speaks against it being there.
 
-        Under a trust root without logs nothing does, and there is no index.
+        Under a trust root without logs nothing does, and there is no index. What is checked `aside` (a
+        notice about what is verified) is not among the entries that `standing` counts.
         """
         key, issued_at = self.trust.keys[statement.keyid], statement.predicate["time"]["issuedAt"]
         if key.log is None:
@@ -140,12 +143,12 @@ class LogChecks:
             missing = Finding("not-logged", "no proof that the log has this statement")
             return None, [missing, *self._expiry(issued_at)]
         try:
-            return self._placed(statement, key, issued_at, proof)
+            return self._placed(statement, key, issued_at, proof, aside=aside)
         except VerificationError as error:
             return None, [*error.findings, *self._expiry(issued_at)]
 
     def _placed(
-        self, statement: Verified, key: TrustedKey, issued_at: str, proof: bytes
+        self, statement: Verified, key: TrustedKey, issued_at: str, proof: bytes, *, aside: bool
     ) -> tuple[int, list[Finding]]:
         where = entry.position(statement.kind, statement.predicate)
         raw = entry.digest_entry(statement.digest, statement.keyid, statement.signature, where)
@@ -157,7 +160,8 @@ class LogChecks:
             seen = self._current = self._seen.setdefault(head, _Seen(head, located.witnessing))
             if not seen.witnessing.met:
                 seen.witnessing = located.witnessing
-        seen.entries, seen.index = seen.entries + 1, located.index
+        if not aside:
+            seen.entries, seen.index = seen.entries + 1, located.index
         found = key.objections(located.index)
         if final is not None and head.size > final:
             found.append(Finding("log-closed", f"{origin} ended at {final}, its checkpoint says {head.size}"))
@@ -180,6 +184,10 @@ class LogChecks:
         if issued_at < self.trust.expires_at:
             return []
         return [Finding("trust-root-expired", f"issued {issued_at}, after the trust root expired")]
+
+    def size_of(self, origin: str) -> int | None:
+        """The size of the largest checkpoint of a log that a proof led to."""
+        return max((one.size for one in self._seen if one.origin == origin), default=None)
 
     def conclude(self) -> list[Finding]:
         """What is to be said once per checkpoint: witnesses, and what the verifier remembers."""

@@ -101,10 +101,19 @@ class FileSigner:
             raise SigningRefusedError(f"issuer {data['predicate']['issuer']} is not that of the trust root")
         issued = data["predicate"]["time"]["issuedAt"]
         if not self._trust.usable(self.keyid, statement.kind, issued):
-            raise SigningRefusedError(
-                f"the trust root does not allow key {self.keyid} to sign {statement.kind} at {issued}",
-                hint="publish a trust root that lists the key",
+            raise self._not_allowed(statement.kind, issued)
+
+    def _not_allowed(self, kind: str, issued: str) -> SigningRefusedError:
+        key = self._trust.keys.get(self.keyid)
+        if key is not None and kind not in key.usages:
+            return SigningRefusedError(
+                f"the trust root lists no usage {kind} for the certificate key {self.keyid}",
+                hint=f"publish the next version of the trust root with {kind} among the usages of this key",
             )
+        return SigningRefusedError(
+            f"the trust root does not allow key {self.keyid} to sign {kind} at {issued}",
+            hint="publish a trust root that lists the key",
+        )
 
     def _check_evidence(self, manifest_digest: str, predicate: TryPredicate) -> bytes:
         try:

@@ -23,7 +23,7 @@ from orchestrator.verification import ed25519, wire
 from orchestrator.verification.errors import Finding, VerificationError
 
 LIMIT_BYTES: Final = 256 * 1024
-USAGES: Final = (schema.OPENING, schema.TRY, schema.SUMMARY)
+USAGES: Final = (schema.OPENING, schema.TRY, schema.SUMMARY, schema.NOTICE)
 
 
 @dataclass(frozen=True, slots=True)

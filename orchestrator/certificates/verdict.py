@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from orchestrator.certificates.logged import Standing
+from orchestrator.certificates.notices import VOIDING, Noticed
 from orchestrator.log.proof import NOT_WITNESSED
 from orchestrator.verification.errors import (
     CHECKS,
@@ -43,7 +44,7 @@ _STATUS: Final = {EXIT_OK: "ok", EXIT_NOT_COUNTING: "not-counting", EXIT_UNDECID
 _NOT_DONE: Final = {
     "logged": ("not-logged", "not logged: this certificate carries no log proof"),
     "witnessed": ("not-witnessed", f"not witnessed: {NOT_WITNESSED.detail}"),
-    "notices": ("notices-unknown", "unknown: corrections are published in the log"),
+    "notices": ("notices-unknown", "unknown: give the published log (--log) or a bundle that lists them"),
 }
 
 
@@ -61,8 +62,18 @@ def _done(name: str, log: Standing | None) -> str | None:
     return None
 
 
+def _noticed(noticed: Noticed | None) -> str | None:
+    """How many notices there are through which size; None where nobody looked."""
+    if noticed is None or noticed.through is None:
+        return None
+    return f"{len(noticed.notices) or 'none'} through size {noticed.through}"
+
+
 def checks(
-    findings: Iterable[Finding], skipped: Iterable[str] = (), log: Standing | None = None
+    findings: Iterable[Finding],
+    skipped: Iterable[str] = (),
+    log: Standing | None = None,
+    noticed: Noticed | None = None,
 ) -> tuple[Check, ...]:
     """Every check in order with its codes; `skipped` names checks that were not asked for."""
     by_name: dict[str, list[Finding]] = {}
@@ -76,7 +87,7 @@ def checks(
             codes = tuple(dict.fromkeys(finding.code for finding in found))
             detail = "; ".join(finding.detail for finding in found[:5])
             out.append(Check(name, _STATUS.get(code, "failed"), codes, detail))
-        elif (said := _done(name, log)) is not None:
+        elif (said := _noticed(noticed) if name == "notices" else _done(name, log)) is not None:
             out.append(Check(name, "ok", (), said))
         elif name in _NOT_DONE:
             code_name, detail = _NOT_DONE[name]
@@ -161,7 +172,8 @@ class TryResult(_Result):
     """One certificate. `predicate` is the signed content, None unless signature and form are good.
 
     `digest` names the certificate (SHA-256 of its PAE bytes); None when there was no envelope. `index` is
-    its place in the log, `log` what the log says of it on its own.
+    its place in the log, `log` what the log says of it on its own, `noticed` what was said about it later
+    (None: nobody looked).
     """
 
     digest: str | None = None
@@ -171,6 +183,12 @@ class TryResult(_Result):
     number: int = 0
     index: int | None = None
     log: Standing | None = None
+    noticed: Noticed | None = None
+
+    @property
+    def voided(self) -> bool:
+        """A notice withdraws what it claims: it is no pass any more. A failure stays one."""
+        return any(finding.code in VOIDING for finding in self.findings)
 
     @property
     def refuted(self) -> bool:
@@ -188,12 +206,15 @@ class TryResult(_Result):
         skipped = {"plan", "summary", "attempts"}
         if self.evidence.checked is None:
             skipped.add("evidence")
-        return checks(self.findings, skipped, self.log)
+        return checks(self.findings, skipped, self.log, self.noticed)
 
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """What became of the planned tries, by the last certified attempt of each."""
+    """What became of the planned tries, by the last certified attempt of each.
+
+    `noticed` are passes that a notice withdraws; they are not among the passed.
+    """
 
     planned: int = 0
     passed: int = 0
@@ -203,6 +224,7 @@ class Accounting:
     invalid: int = 0
     unaccounted: int = 0
     reruns: int = 0
+    noticed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +239,13 @@ class ScreeningResult(_Result):
     evidence: EvidenceTally = field(default_factory=EvidenceTally)
     keyids: tuple[str, ...] = ()
     log: Standing | None = None
+    noticed: Noticed | None = None
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """The checks of the screening, those of its certificates included."""
-        return checks(self.findings, {"evidence"} if self.evidence.checked is None else (), self.log)
+        skipped = {"evidence"} if self.evidence.checked is None else ()
+        return checks(self.findings, skipped, self.log, self.noticed)
 
 
 def internal(error: Exception) -> Finding:

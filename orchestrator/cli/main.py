@@ -15,6 +15,7 @@ from orchestrator.cli.lazy import LazyGroup
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "agents": ("orchestrator.cli.agents", "Agent revisions: list, show, add, pack, self-test."),
     "board": ("orchestrator.cli.board", "Same-question board over all closed screenings that verify."),
+    "certificates": ("orchestrator.cli.certificates", "Certificates: show, export, notice."),
     "compare": ("orchestrator.cli.compare", "Two screenings task by task: can they be told apart?"),
     "doctor": ("orchestrator.cli.doctor", "What this machine lacks, and how to mend it."),
     "images": ("orchestrator.cli.images", "Images of the sandboxes and the Ids they are pinned by."),

@@ -11,6 +11,7 @@ import click
 from orchestrator.certificates import report, trust
 from orchestrator.certificates.bundle import is_screening
 from orchestrator.certificates.logged import LogChecks
+from orchestrator.certificates.published import PublishedNotices
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import Verdict
@@ -60,7 +61,7 @@ _HEAD = 4
     "log_folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Published logs that prove this. [default: that of the home]",
+    help="Published logs that prove this, and say what was noticed later. [default: that of the home]",
 )
 @click.option(
     "--audit",
@@ -101,8 +102,12 @@ def command(
     if audited is not None:
         code, data, text = _audit(audited, root, memory)
     else:
-        logs = LogChecks(root, memory, _Published(log_folder or home.log).consistency)
-        code, data, text = _verify(bundle or Path(), _store(home, evidence, no_evidence), logs)
+        if log_folder is not None and not log_folder.is_dir():
+            raise UsageError(f"there is no log at {log_folder}", hint="name the folder that holds the logs")
+        folder = log_folder or home.log
+        logs = LogChecks(root, memory, _Published(folder).consistency)
+        store = _store(home, evidence, no_evidence)
+        code, data, text = _verify(bundle or Path(), store, logs, PublishedNotices(folder))
     if as_json:
         emit(data.pop("schema"), data)
     else:
@@ -164,7 +169,9 @@ def _audit(folder: Path, root: TrustRoot, memory: CheckpointMemory | None) -> tu
     return found.exit_code, audit_data(found, root), audit_text(found, root)
 
 
-def _verify(path: Path, store: EvidenceStore | None, logs: LogChecks) -> tuple[int, dict[str, Any], str]:
+def _verify(
+    path: Path, store: EvidenceStore | None, logs: LogChecks, published: PublishedNotices
+) -> tuple[int, dict[str, Any], str]:
     """Exit code, data and text; the checkpoint is remembered when the bundle is authentic.
 
     Told is the trust root that the bundle was verified with: it may carry later versions.
@@ -175,7 +182,7 @@ def _verify(path: Path, store: EvidenceStore | None, logs: LogChecks) -> tuple[i
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     if is_screening(head):
-        screening = verify_screening_bundle(path, logs.trust, store=store, logs=logs)
+        screening = verify_screening_bundle(path, logs.trust, store=store, logs=logs, published=published)
         data, text, code = (
             report.screening_data(screening, logs.trust),
             report.screening_text(screening, logs.trust),
@@ -183,7 +190,7 @@ def _verify(path: Path, store: EvidenceStore | None, logs: LogChecks) -> tuple[i
         )
         authentic = screening.authentic
     else:
-        one = verify_try_bundle(path, logs.trust, store=store, logs=logs)
+        one = verify_try_bundle(path, logs.trust, store=store, logs=logs, published=published)
         data, text, code = report.try_data(one, logs.trust), report.try_text(one, logs.trust), one.exit_code
         authentic = one.authentic
     if authentic is Verdict.YES:

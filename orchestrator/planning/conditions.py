@@ -35,7 +35,8 @@ class ScreeningConditions(BaseModel):
     `try_cap_nusd` one try, in nano-USD; for an agent that calls models a try cap of 0 allows nothing.
     `output_tokens` is the output maximum per model call that an agent is told; None for one that cannot be.
     `provider_tools` are the kinds of tools that a provider may run for the agent. `prices_digest` names the
-    price sheet, `rehearsal_digest` the script of a rehearsal, whose tries never count as passes. How many
+    price sheet, `rehearsal_digest` the script of a rehearsal, whose tries never count as passes. `visibility`
+    is fixed here, before the first try: a private screening has evidence and never a certificate. How many
     tries run at once is no condition.
     """
 
@@ -57,6 +58,7 @@ class ScreeningConditions(BaseModel):
     provider_tools: tuple[str, ...] = ()
     prices_digest: Digest | None = None
     rehearsal_digest: Digest | None = None
+    visibility: Literal["public", "private"] = "public"
 
     @field_validator("tasks", "permitted_tools", "provider_tools", mode="before")
     @classmethod
@@ -70,6 +72,8 @@ class ScreeningConditions(BaseModel):
         data = self.model_dump(mode="json")
         if self.output_tokens is None:
             del data["output_tokens"]  # as before there was one: equal conditions keep their identity
+        if self.visibility == "public":
+            del data["visibility"]  # likewise
         return data
 
 

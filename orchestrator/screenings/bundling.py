@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.certificates import bundle, dsse
-from orchestrator.certificates.logbook import Logbook
+from orchestrator.certificates.errors import CertificateError
+from orchestrator.certificates.logbook import Logbook, entry_of
+from orchestrator.certificates.logged import statement_path
+from orchestrator.certificates.published import PublishedNotices
+from orchestrator.certificates.schema import KEY_SUBJECT
 from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES
 from orchestrator.ledger.records import CertificateKind, StoredCertificate, certificates
 from orchestrator.screenings.installation import Installation
@@ -38,7 +43,13 @@ def predicate_of(stored: StoredCertificate) -> dict[str, Any]:
 
 
 def write_screening_bundle(installation: Installation, screening_id: str, summary: bytes | None) -> Path:
-    """The one file a reader needs: opening, every certificate in plan order, summary."""
+    """The one file a reader needs: opening, every certificate in plan order, summary, notices."""
+    raw = screening_bundle(installation, screening_id, summary)
+    return write_file(installation.home.certificates / screening_id / SCREENING_FILE, raw)
+
+
+def screening_bundle(installation: Installation, screening_id: str, summary: bytes | None) -> bytes:
+    """The bytes of a screening bundle, as of now; `summary` is the signed one, None while there is none."""
     stored = certificates(installation.ledger, screening_id)
     opening = next(one for one in stored if one.kind is CertificateKind.OPENING)
     order = {entry["taskId"]: place for place, entry in enumerate(predicate_of(opening)["plan"])}
@@ -56,10 +67,11 @@ def write_screening_bundle(installation: Installation, screening_id: str, summar
     if summary is not None:
         summary = envelopes.pop()
     bundles = [_try_bundle(installation, envelope) for envelope in envelopes[1:]]
+    # Looked up first: what is logged in between is beyond the size that the list names.
+    notices = listed_notices(installation, envelopes)
     proofs = None if logbook is None else _proofs(logbook, envelopes, summary)
-    chain = installation.roots.chain() if installation.roots.exists else ()
-    raw = bundle.encode_screening(envelopes[0], bundles, summary, proofs, chain)
-    return write_file(installation.home.certificates / screening_id / SCREENING_FILE, raw)
+    chain = installation.roots.chain()
+    return bundle.encode_screening(envelopes[0], bundles, summary, proofs, notices, chain)
 
 
 def _proofs(logbook: Logbook, envelopes: list[bytes], summary: bytes | None) -> bundle.ScreeningProofs:
@@ -70,6 +82,39 @@ def _proofs(logbook: Logbook, envelopes: list[bytes], summary: bytes | None) -> 
     found = logbook.prove(envelopes)
     members = {name: one.without_checkpoint() for name, one in zip(names, found, strict=True)}
     return bundle.ScreeningProofs(found[0].checkpoint, members)
+
+
+def listed_notices(installation: Installation, envelopes: Sequence[bytes]) -> bundle.NoticeList | None:
+    """All notices about logged statements of one log (and their openings and keys), with their proofs.
+
+    None under a trust root without logs. Raises `CertificateError` where the home's own log has a notice
+    that cannot be read.
+    """
+    logbook = installation.logbook()
+    if logbook is None:
+        return None
+    root = installation.trust_root()
+    keyids, subjects, origin = set[str](), set[str](), ""
+    for envelope in envelopes:
+        keyid, entry = entry_of(envelope, root)
+        keyids.add(keyid)
+        subjects.add(entry.split(b"\n")[1].decode())
+        screening = statement_of(envelope)["predicate"].get("screening") or {}
+        subjects.add(screening.get("openingDigest", {}).get("sha256", ""))
+        origin = root.keys[keyid].log or ""
+    seen = PublishedNotices(installation.home.log).read(root, origin, 0)
+    if seen is None:
+        raise CertificateError(f"the log {origin} of this home is not there")
+    if seen.unreadable:
+        log, index, why = seen.unreadable[0]
+        raise CertificateError(f"entry {index} of {log} is a notice that cannot be read: {why}")
+    items = []
+    for one in seen.notices:
+        if one.subject in subjects or (one.about == KEY_SUBJECT and one.subject[:32] in keyids):
+            path = logbook.folder(one.log or "") / statement_path(one.digest)
+            envelope = path.read_bytes()
+            items.append(bundle.ListedNotice(envelope, logbook.prove([envelope])[0].encode()))
+    return bundle.NoticeList(seen.sizes[origin], tuple(items))
 
 
 def _try_bundle(installation: Installation, envelope: bytes) -> bytes:

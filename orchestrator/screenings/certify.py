@@ -38,6 +38,7 @@ from orchestrator.screenings.bundling import predicate_of, statement_of, write_f
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, opening_statement
 from orchestrator.screenings.orders import Bench
+from orchestrator.screenings.private import require_public
 from orchestrator.screenings.relaying import left_transcript
 from orchestrator.verification.errors import VerificationError
 from scoring.vocabulary import Outcome, Phase, Reason
@@ -124,7 +125,11 @@ class Certifier:
         return self._installation.home.certificates / self._screening_id
 
     def open(self, sponsors: Sponsors) -> None:
-        """Sign and store the opening statement unless it is there; nothing may start before."""
+        """Sign and store the opening statement unless it is there; nothing may start before.
+
+        Raises `PrivateError` for a screening that was planned as private, whatever is asked now.
+        """
+        require_public(self._installation.ledger, self._screening_id)
         if self._stored(CertificateKind.OPENING):
             return
         row = queries.screening(self._installation.ledger, self._screening_id)
@@ -170,8 +175,10 @@ class Certifier:
         )
         signed, proof = self._logged(attempt_id, statement)
         name = f"{_FILE_UNFIT.sub('_', facts.task_id)}.try{facts.index}.attempt{number}{bundle.TRY_SUFFIX}"
-        chain = installation.roots.chain()
-        path = self._write(name, bundle.encode_try(signed.envelope, signed.manifest or b"", proof, chain))
+        raw = bundle.encode_try(
+            signed.envelope, signed.manifest or b"", proof, chain=installation.roots.chain()
+        )
+        path = self._write(name, raw)
         self._keep(CertificateKind.TRY, signed, attempt_id, path)
 
     def close(self) -> Path:

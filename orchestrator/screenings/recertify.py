@@ -73,7 +73,7 @@ def recertify(installation: Installation, screening_id: str) -> Recertified:
         if one.kind is CertificateKind.TRY and one.path is not None:
             proof = logbook.prove([signed.envelope])[0].encode()
             raw = bundle.encode_try(
-                signed.envelope, signed.manifest or b"", proof, installation.roots.chain()
+                signed.envelope, signed.manifest or b"", proof, chain=installation.roots.chain()
             )
             write_file(installation.home.root / one.path, raw)
     path = write_screening_bundle(installation, screening_id, _summary(stored))

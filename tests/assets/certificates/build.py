@@ -2,8 +2,8 @@
 
 `python build.py FOLDER` writes the files and `index.json`: name, file, kind (`try`, `screening`,
 `trust-root`, `audit`), the row of the attack table (reference/certificates.md section 4), the expected
-exit code and reason codes, and which trust root, evidence store, policy and memory to verify with. Keys
-are seeded and clocks fixed, so two runs write the same bytes.
+exit code and reason codes, and which trust root, evidence store, policy, memory and published logs to verify
+with. Keys are seeded and clocks fixed, so two runs write the same bytes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from certificate_builder import Builder, Case
 from certificate_carrier_cases import add_carriers
 from certificate_log_cases import add_logged
+from certificate_notice_cases import add_notices
 from certificate_root_cases import add_chains, add_log_entries, add_trust_roots
 from certificate_screening_cases import add_screenings
 from certificate_single_cases import add_content, add_evidence, add_genuine, add_signature, add_spelling
@@ -52,6 +53,7 @@ def build(folder: Path) -> list[Case]:
         add_chains,
         add_log_entries,
         add_logged,
+        add_notices,
     ):
         part(b)
     spoil_stores(b)

@@ -126,9 +126,9 @@ def test_trust_roots_in_a_bundle_are_numbered_from_two(lab: Any, numbers: tuple[
 def test_chains_of_bundles_round_trip() -> None:
     """What is written is read; a very long chain is cut, so that a bundle cannot keep a verifier busy."""
     chain = tuple(b"%d" % number for number in range(100))
-    raw = bundle.encode_try(b"envelope", b"manifest", None, chain)
+    raw = bundle.encode_try(b"envelope", b"manifest", chain=chain)
     assert bundle.decode_try(raw).chain == bundle.chain_of_try(raw) == chain[: bundle.CHAIN_LIMIT]
     assert bundle.chain_of_try(bundle.encode_try(b"envelope", b"manifest")) == ()
     assert bundle.chain_of_try(b"no bundle") == ()
-    files = bundle.decode_screening(bundle.encode_screening(b"{}", [], None, None, chain))
+    files = bundle.decode_screening(bundle.encode_screening(b"{}", [], None, chain=chain))
     assert files.chain == chain[: bundle.CHAIN_LIMIT]
