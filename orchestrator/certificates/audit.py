@@ -4,6 +4,9 @@ Beside what `orchestrator.log.audit` finds (the tree, the root, double certifica
 by a key of the trust root at a position where it may sign, no try may be logged before its opening, and
 every statement that is published must be the one that is logged. A statement that is not published is
 counted as withheld: its entry still says that it exists.
+
+A later shard is audited with those before it, which lie in folders of their names beside it: it must begin
+with the link to the last checkpoint of the one before, and nothing may be certified again in it.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from orchestrator.certificates import schema
+from orchestrator.certificates import schema, shards
 from orchestrator.certificates.bundle import ENTRY_LIMIT_BYTES
 from orchestrator.certificates.logged import statement_path
 from orchestrator.certificates.trust import TrustRoot
@@ -39,7 +42,7 @@ class LogAudit:
     """What the audit of a log found. `size` is 0 and `origin` empty for one that could not be opened.
 
     `statements` counts entries by kind, `read` the published statements, `withheld` those that are not,
-    `unclosed` the screenings with an opening and no summary.
+    `unclosed` the screenings with an opening and no summary, all over `earlier` shards (origin, size) too.
     """
 
     findings: tuple[Finding, ...]
@@ -50,6 +53,8 @@ class LogAudit:
     withheld: int = 0
     unclosed: int = 0
     witnessing: Witnessing | None = None
+    earlier: tuple[tuple[str, int], ...] = ()
+    quorum: str | None = None
 
     @property
     def exit_code(self) -> int:
@@ -78,32 +83,69 @@ def audit_log(folder: Path, trust: TrustRoot, known: CheckpointMemory | None = N
 def _audit(folder: Path, trust: TrustRoot, known: CheckpointMemory | None) -> LogAudit:
     raw = tiles.read_file(folder / CHECKPOINT_FILE, note.LIMIT_BYTES)
     origin = raw.partition(b"\n")[0].decode(errors="replace")
-    log = trust.logs.get(origin)
-    if log is None:
+    if origin not in trust.logs:
         raise VerificationError("origin", f"the trust root lists no log {origin[:200]}")
-    verifier = LogVerifier(log.key, trust.witness_policy)
-    remembered = None if known is None else known.recall(origin)
-    tree = log_audit.audit(folder, verifier, remembered)
-    size = tree.checkpoint.size
-    reading = _Reading(folder, trust, origin)
-    for index, one in _entries(folder, size):
-        reading.take(index, one)
-    findings = [*tree.findings, *reading.findings]
-    if log.final_size is not None and size > log.final_size:
-        findings.append(Finding("log-closed", f"{origin} ended at {log.final_size}, but has {size}"))
-    found = LogAudit(
-        tuple(findings),
-        origin,
-        size,
-        dict(reading.statements),
-        reading.read,
-        reading.withheld,
-        len(reading.opened - reading.closed),
-        tree.witnessing,
-    )
-    if known is not None and found.exit_code == EXIT_OK:
-        known.remember(tree.checkpoint)
-    return found
+    reading, keys, found = _Reading(trust), log_audit.Keys(), list[Finding]()
+    seen: dict[str, log_audit.Audit] = {}
+    for name in (*shards.earlier(trust, origin), origin):
+        place = folder if name == origin else _beside(folder, origin, name)
+        where = "" if name == origin else f"{name}: "
+        if place is None:
+            found.append(
+                Finding("log-missing", f"the shard {name} is not beside this one, so nothing before is known")
+            )
+            reading.forget()
+            continue
+        remembered = None if known is None else known.recall(name)
+        verifier = LogVerifier(trust.logs[name].key, trust.witness_policy)
+        one = log_audit.audit(place, verifier, remembered, keys)
+        reading.begin(place, name, where)
+        for index, entry_bytes in _entries(place, one.checkpoint.size):
+            reading.take(index, entry_bytes)
+        found += [replace(finding, where=where + finding.where) for finding in one.findings]
+        found += _ends(trust, name, one.checkpoint.size)
+        found += _link(trust, name, place, one.checkpoint.size, seen)
+        seen[name] = one
+    result = reading.result(tuple(found), seen, origin)
+    if known is not None and result.exit_code == EXIT_OK:
+        for one in seen.values():
+            known.remember(one.checkpoint)
+    return result
+
+
+def _beside(folder: Path, origin: str, other: str) -> Path | None:
+    """The folder of another log where both lie in folders of their names; None where it is not."""
+    whole, parts = folder.absolute(), len(origin.split("/"))
+    base = whole.parents[parts - 1]
+    place = base / other
+    return place if base / origin == whole and (place / CHECKPOINT_FILE).is_file() else None
+
+
+def _ends(trust: TrustRoot, origin: str, size: int) -> list[Finding]:
+    """Whether a log that was closed has the size that it ended at."""
+    final = trust.logs[origin].final_size
+    if final is None or size == final:
+        return []
+    code = "log-closed" if size > final else "rollback"
+    return [Finding(code, f"{origin} ended at {final}, but has {size}")]
+
+
+def _link(
+    trust: TrustRoot, origin: str, folder: Path, size: int, seen: dict[str, log_audit.Audit]
+) -> list[Finding]:
+    """Whether a shard begins where the one before it ended, and has no other link."""
+    before = shards.earlier(trust, origin)
+    if not before or not size:
+        return []
+    first = Tiles(folder, size).entry(0)
+    if before[-1] in seen:
+        if first == entry.shard_entry(seen[before[-1]].checkpoint):
+            return []
+        told = f"{origin} does not begin with the last checkpoint of {before[-1]} that is published"
+        return [Finding("shard-link", told, "entry 0")]
+    if first.endswith(f"\n{before[-1]} {_LINK} 0 0\n".encode()):
+        return []  # what it commits to is not here; that is said already
+    return [Finding("shard-link", f"{origin} does not begin with a link to {before[-1]}", "entry 0")]
 
 
 def _entries(folder: Path, size: int) -> Iterator[tuple[int, bytes]]:
@@ -119,26 +161,56 @@ def _entries(folder: Path, size: int) -> Iterator[tuple[int, bytes]]:
 
 
 class _Reading:
-    """Accumulates over the entries of one log, in their order."""
+    """Accumulates over the entries of a log and its earlier shards, in their order."""
 
-    def __init__(self, folder: Path, trust: TrustRoot, origin: str) -> None:
-        self._folder, self._trust, self._origin = folder, trust, origin
+    def __init__(self, trust: TrustRoot) -> None:
+        self._trust = trust
+        self._folder, self._origin, self._where = Path(), "", ""
+        self._is_whole = True
         self.findings: list[Finding] = []
         self.statements: Counter[str] = Counter()
         self.read = self.withheld = 0
         self.opened: set[str] = set()
         self.closed: set[str] = set()
 
+    def begin(self, folder: Path, origin: str, where: str) -> None:
+        """The entries that follow are those of this shard."""
+        self._folder, self._origin, self._where = folder, origin, where
+
+    def forget(self) -> None:
+        """A shard cannot be read: a screening may have been opened in it."""
+        self._is_whole = False
+
+    def result(
+        self, findings: tuple[Finding, ...], seen: dict[str, log_audit.Audit], origin: str
+    ) -> LogAudit:
+        """Everything together; what is said of the log itself is that of `origin`."""
+        return LogAudit(
+            (*findings, *self.findings),
+            origin,
+            seen[origin].checkpoint.size,
+            dict(self.statements),
+            self.read,
+            self.withheld,
+            len(self.opened - self.closed),
+            seen[origin].witnessing,
+            tuple((name, one.checkpoint.size) for name, one in seen.items() if name != origin),
+            self._trust.witness_policy.rule,
+        )
+
     def take(self, index: int, raw: bytes) -> None:
         """One entry: its key, its order, and its statement where that is published."""
         _, digest, signed_by, key = raw.decode().splitlines()
         screening, task, *_ = key.split(" ")
+        where = f"{self._where}entry {index}"
         if task == _LINK:
+            if index or not shards.earlier(self._trust, self._origin):
+                told = "a link to another shard where none belongs"
+                self.findings.append(Finding("shard-link", told, where))
             return
         is_other = task.startswith(_OTHERS) and task not in _KINDS
         kind = f"{task[1:]}/v1" if is_other else _KINDS.get(task, schema.TRY)
         self.statements[kind] += 1
-        where = f"entry {index}"
         keyid = signed_by.partition(" ")[0]
         trusted = self._trust.keys.get(keyid)
         if trusted is None or trusted.log != self._origin:
@@ -153,7 +225,7 @@ class _Reading:
     def _order(self, kind: str, screening: str, where: str) -> None:
         if kind == schema.OPENING:
             self.opened.add(screening)
-        elif screening not in self.opened:
+        elif screening not in self.opened and self._is_whole:
             self.findings.append(Finding("time-order", f"{screening} has no opening before this", where))
         if kind == schema.SUMMARY:
             self.closed.add(screening)

@@ -3,7 +3,8 @@
 A bundle is only a carrier: nothing in it is trusted, and a trust root or keys inside it are ignored.
 `proof` is the text of a `c2sp.org/tlog-proof@v1`, null where certificates are not logged. A screening
 bundle holds one checkpoint and the proofs of its members without it: a member's proof is its `.proof` with
-`log/checkpoint` behind it. `notices` are null: a bundle that has them needs a verifier that can check
+`log/checkpoint` behind it. A member that is in an earlier shard of the log has a `.proof` that ends with
+its own checkpoint. `notices` are null: a bundle that has them needs a verifier that can check
 them, so it is UNDECIDED here, never silently accepted.
 """
 
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.certificates import archive
+from orchestrator.log.proof import TlogProof
 from orchestrator.verification import wire
 from orchestrator.verification.errors import VerificationError
 
@@ -52,6 +54,8 @@ class TryBundle:
 class ScreeningProofs:
     """One checkpoint, and the proofs of members against it, each without the checkpoint.
 
+    A proof that does not end where a checkpoint begins (an empty line) carries one of another log.
+
     The names are `opening`, `summary` and the six digits of a try's number.
     """
 
@@ -61,7 +65,19 @@ class ScreeningProofs:
     def of(self, name: str) -> bytes | None:
         """The whole proof of a member, None when there is none."""
         path = self.members.get(name)
-        return None if path is None else path + self.checkpoint
+        return path + self.checkpoint if path is not None and path.endswith(b"\n\n") else path
+
+    @classmethod
+    def joined(cls, names: Sequence[str], proofs: Sequence[TlogProof]) -> ScreeningProofs:
+        """From the proofs of members in their order; what the last ones are proven against is shared."""
+        shared = proofs[-1].checkpoint
+        return cls(
+            shared,
+            {
+                name: one.without_checkpoint() if one.checkpoint == shared else one.encode()
+                for name, one in zip(names, proofs, strict=True)
+            },
+        )
 
 
 @dataclass(frozen=True)

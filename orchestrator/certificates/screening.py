@@ -70,13 +70,18 @@ def bind(predicate: dict[str, Any], opening: Opened, plan: dict[str, dict[str, A
 
 
 def _bound(
-    result: TryResult, opening: Opened, opened_at: int | None, plan: dict[str, dict[str, Any]]
+    result: TryResult,
+    opening: Opened,
+    opened_at: int | None,
+    plan: dict[str, dict[str, Any]],
+    logs: LogChecks,
 ) -> TryResult:
     """The result with what shows that it is not one of this opening, which is logged at `opened_at`."""
     if result.predicate is None:
         return result
     found = bind(result.predicate, opening, plan)
-    if opened_at is not None and result.index is not None and result.index < opened_at:
+    where = (result.keyid or "", -1 if result.index is None else result.index)
+    if opened_at is not None and where[1] >= 0 and logs.precedes(where, (opening.keyid, opened_at)):
         # The log shows what dates only claim: that the plan was there before the first end.
         found.append(Finding("time-order", "logged before its opening"))
     return with_findings(result, found)
@@ -244,7 +249,7 @@ def check_screening(
     for number, raw in files.tries:
         proof = files.proof_of(number)
         result = check_try(raw, logs, store=store, policy=policy, number=number, proof=proof)
-        tries.append(_bound(result, opening, opened_at, plan))
+        tries.append(_bound(result, opening, opened_at, plan, logs))
     for position, more in _attempt_findings(tries).items():
         tries[position] = with_findings(tries[position], more)
     accounting, more = _account(plan, tries)

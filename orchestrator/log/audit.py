@@ -18,14 +18,19 @@ from orchestrator.log.witness import Witnessing
 from orchestrator.verification.errors import Finding, VerificationError
 
 CHECKPOINT_FILE: Final = "checkpoint"
+_INDEX_BITS: Final = 48
 
 
 @dataclass(frozen=True)
 class Double:
-    """One unique key with the indexes of its entries, all of them INVALID."""
+    """One unique key with the indexes of its entries, all of them INVALID.
+
+    `elsewhere` says of entries in earlier shards where they are.
+    """
 
     key: str
     indexes: tuple[int, ...]
+    elsewhere: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,21 +44,46 @@ class Audit:
     notes: tuple[Finding, ...]
 
 
-class _Keys:
-    """First index of every unique key (first half of its hash as the key, to hold millions)."""
+class Keys:
+    """First place of every unique key (first half of its hash as the key, to hold millions).
+
+    One is passed from audit to audit where a log has shards, so that it is seen across them.
+    """
 
     def __init__(self) -> None:
         self._first: dict[bytes, int] = {}
-        self.doubles: dict[str, list[int]] = {}
+        self._shards: list[str] = []
+        self._doubles: dict[str, list[int]] = {}
+
+    def begin(self, origin: str) -> None:
+        """What is added from here on is in the log of `origin`."""
+        self._shards.append(origin)
+        self._doubles.clear()
 
     def add(self, key: bytes, index: int) -> None:
-        first = self._first.setdefault(tree.leaf_hash(key)[:16], index)
-        if first != index:
-            self.doubles.setdefault(key.decode(), [first]).append(index)
+        """One more entry."""
+        place = len(self._shards) << _INDEX_BITS | index
+        first = self._first.setdefault(tree.leaf_hash(key)[:16], place)
+        if first != place:
+            self._doubles.setdefault(key.decode(), [first]).append(place)
+
+    def doubles(self) -> tuple[Double, ...]:
+        """Every key of which the current shard has an entry too many."""
+        found = []
+        for key, places in sorted(self._doubles.items()):
+            split = [(place >> _INDEX_BITS, place & (1 << _INDEX_BITS) - 1) for place in places]
+            here = tuple(index for shard, index in split if shard == len(self._shards))
+            others = [f"{index} of {self._shards[n - 1]}" for n, index in split if n < len(self._shards)]
+            found.append(Double(key, here, tuple(others)))
+        return tuple(found)
 
 
-def audit(folder: Path, verifier: LogVerifier, remembered: Checkpoint | None = None) -> Audit:
+def audit(
+    folder: Path, verifier: LogVerifier, remembered: Checkpoint | None = None, keys: Keys | None = None
+) -> Audit:
     """Check the log in `folder` against its own checkpoint and the remembered one.
+
+    `keys` are those of earlier shards, in which no key of this one may be.
 
     Raises `VerificationError` when the checkpoint is bad (see `LogVerifier.open`), a file is missing
     (`log-missing`) or not what its tree says (`log-tile`), the entries do not give the signed root
@@ -65,10 +95,12 @@ def audit(folder: Path, verifier: LogVerifier, remembered: Checkpoint | None = N
         memory.compare(remembered, checkpoint)
         remembered = None
     findings: list[Finding] = []
-    keys = _read_again(folder, checkpoint, remembered, findings)
-    doubles = tuple(Double(key, tuple(indexes)) for key, indexes in sorted(keys.doubles.items()))
+    keys = Keys() if keys is None else keys
+    keys.begin(checkpoint.origin)
+    _read_again(folder, checkpoint, remembered, findings, keys)
+    doubles = keys.doubles()
     for double in doubles:
-        where = ", ".join(str(index) for index in double.indexes[:10])
+        where = ", ".join([*double.elsewhere[:10], *map(str, double.indexes[:10])])
         findings.append(Finding("double", f"{double.key} is certified more than once: entries {where}"))
     notes: tuple[Finding, ...] = ()
     try:
@@ -79,9 +111,13 @@ def audit(folder: Path, verifier: LogVerifier, remembered: Checkpoint | None = N
 
 
 def _read_again(
-    folder: Path, checkpoint: Checkpoint, remembered: Checkpoint | None, findings: list[Finding]
-) -> _Keys:
-    store, edge, keys = Tiles(folder, checkpoint.size), Edge(), _Keys()
+    folder: Path,
+    checkpoint: Checkpoint,
+    remembered: Checkpoint | None,
+    findings: list[Finding],
+    keys: Keys,
+) -> None:
+    store, edge = Tiles(folder, checkpoint.size), Edge()
     for number in range((checkpoint.size + WIDTH - 1) // WIDTH):
         entries = store.entries(number)
         for offset, raw in enumerate(entries):
@@ -99,7 +135,6 @@ def _read_again(
         _compare_tile(store, level, tile_number, expected)
     if edge.root() != checkpoint.root:
         raise VerificationError("log-root", f"the {edge.size} entries do not give the signed root")
-    return keys
 
 
 def _check_beginning(edge: Edge, leaves: bytes, remembered: Checkpoint) -> None:

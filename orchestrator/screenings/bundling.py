@@ -58,16 +58,14 @@ def write_screening_bundle(installation: Installation, screening_id: str, summar
 def _proofs(
     installation: Installation, envelopes: list[bytes], summary: bytes | None
 ) -> bundle.ScreeningProofs | None:
-    """Where everything is logged, under one checkpoint; `envelopes` are the opening and the tries."""
+    """Where everything is logged, under one checkpoint per log; `envelopes` are the opening and the tries."""
     logbook = installation.logbook()
     if logbook is None:
         return None
     names = ["opening", *(f"{number:06d}" for number in range(1, len(envelopes)))]
     if summary is not None:
         envelopes, names = [*envelopes, summary], [*names, "summary"]
-    found = logbook.prove(envelopes)
-    members = {name: one.without_checkpoint() for name, one in zip(names, found, strict=True)}
-    return bundle.ScreeningProofs(found[0].checkpoint, members)
+    return bundle.ScreeningProofs.joined(names, logbook.prove(envelopes))
 
 
 def _try_bundle(installation: Installation, stored: StoredCertificate) -> bytes:

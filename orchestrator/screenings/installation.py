@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.records import newest_envelope
 
 ISSUER_VARIABLE: Final = "ASSIZE_ISSUER"
 PASSPHRASE_VARIABLE: Final = "ASSIZE_KEY_PASSPHRASE_FILE"
@@ -36,6 +37,7 @@ class Installation:
     home: Home
     ledger: Ledger
     store: EvidenceStore
+    _logbooks: dict[str, Logbook] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def open(cls, home: Home) -> Installation:
@@ -70,13 +72,20 @@ class Installation:
         return FileSigner(key, self.store, root)
 
     def logbook(self) -> Logbook | None:
-        """The log in which everything signed here is entered; None under a trust root without logs."""
+        """The log in which everything signed here is entered; None under a trust root without logs.
+
+        One for the life of this installation and its trust root, as a log is read when it is first written.
+        """
         root = self.trust_root()
         if not root.logs:
             return None
-        # Read when something is entered, and once: a passphrase is slow to open by design.
-        key = cache(lambda: SigningKey.load(self.home.keys / LOG_KEY_FILE, _passphrase_file()))
-        return Logbook(self.home.log, self.home.log_state, root, key)
+        if root.sha256 not in self._logbooks:
+            # Read when something is entered, and once: a passphrase is slow to open by design.
+            key = cache(lambda: SigningKey.load(self.home.keys / LOG_KEY_FILE, _passphrase_file()))
+            self._logbooks[root.sha256] = Logbook(
+                self.home.log, self.home.log_state, root, key, stored=lambda: newest_envelope(self.ledger)
+            )
+        return self._logbooks[root.sha256]
 
     def close(self) -> None:
         """Give database connections back."""
