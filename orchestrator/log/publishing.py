@@ -24,6 +24,7 @@ from orchestrator.verification.errors import VerificationError
 _NEW: Final = ".publishing"
 _BODY_LIMIT_BYTES: Final = 16 << 20
 _READABLE: Final = 0o644
+_ENTERABLE: Final = 0o755
 
 Bodies = Callable[[bytes], str]
 """The path of what an entry is about, below the log's folder."""
@@ -104,7 +105,7 @@ class _Copy:
         path, new = self.folder / relative, self.folder / _NEW
         if path.exists() and path.stat().st_size == len(data) and path.read_bytes() == data:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._make(path.parent)
         if is_final:
             Disk().sync_folders(sorted(self._touched))
         try:
@@ -118,3 +119,10 @@ class _Copy:
             new.unlink(missing_ok=True)
         self._touched |= {str(one) for one in (path.parent, path.parent.parent)}
         self.written += 1
+
+    @staticmethod
+    def _make(folder: Path) -> None:
+        """Whatever the umask is, a web server must be able to enter."""
+        for path in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+            path.mkdir()
+            path.chmod(_ENTERABLE)

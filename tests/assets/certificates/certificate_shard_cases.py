@@ -1,4 +1,4 @@
-"""A screening that was under way when one shard of the log ended and the next began (rows 6, 22, 38 to 41)."""
+"""A screening that was under way when one shard of the log ended and the next began (rows 6, 22, 38-41)."""
 
 from __future__ import annotations
 
