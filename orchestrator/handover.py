@@ -88,7 +88,8 @@ def from_files(
         raise VerificationError(first.code, f"the opening does not hold: {first.detail}", more=tuple(more))
     plan = plan_of(opening, pack_is_current=pack_is_current, tags=tags, population=population)
     chosen: dict[Slot, VerifiedTry] = {
-        slot: _from_certificate(one) for slot, one in last_attempts(result.tries).items()
+        slot: _from_certificate(one)
+        for slot, one in last_attempts(result.tries).items()
     }
     for one in result.tries:
         body = one.predicate

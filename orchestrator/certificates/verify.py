@@ -65,7 +65,9 @@ class Opened:
         return content
 
 
-def signer_of(envelope: dsse.Envelope, signed: bytes, trust: TrustRoot) -> tuple[str, bytes, list[Finding]]:
+def signer_of(
+    envelope: dsse.Envelope, signed: bytes, trust: TrustRoot
+) -> tuple[str, bytes, list[Finding]]:
     """The first trusted key id that signed, and its signature; all of trusted keys must be good."""
     keyid, own, notes = "", b"", []
     for name, signature in envelope.signatures:
@@ -93,7 +95,9 @@ def _key_findings(trust: TrustRoot, keyid: str, kind: str, issued_at: str) -> li
     return found
 
 
-def open_statement(raw: bytes, kind: str, logs: LogChecks, proof: bytes | None) -> tuple[Opened, int | None]:
+def open_statement(
+    raw: bytes, kind: str, logs: LogChecks, proof: bytes | None
+) -> tuple[Opened, int | None]:
     """Check envelope, signature, form, content and place in the log of one statement; see `read_signed`.
 
     The index in the log is None where there is no log, or no place in it.

@@ -144,7 +144,9 @@ def _store(home: Home, evidence: Path | None, no_evidence: bool) -> EvidenceStor
     return EvidenceStore(folder) if folder.is_dir() and not no_evidence else None
 
 
-def _audit(folder: Path, root: TrustRoot, memory: CheckpointMemory | None) -> tuple[int, dict[str, Any], str]:
+def _audit(
+    folder: Path, root: TrustRoot, memory: CheckpointMemory | None
+) -> tuple[int, dict[str, Any], str]:
     # Not needed for a bundle, which should be answered at once.
     from orchestrator.certificates.audit import audit_log
     from orchestrator.certificates.audit_report import audit_data, audit_text

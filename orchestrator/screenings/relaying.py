@@ -32,7 +32,6 @@ SCRIPT_GROUP: Final = "assize.rehearsal"
 DEFAULT_TRY_CAP_NUSD: Final = 1_000_000_000
 DEFAULT_STEP_LIMIT: Final = 100
 
-
 @dataclass(frozen=True)
 class Metering:
     """The terms of one agent's model calls in a screening.
