@@ -15,8 +15,9 @@ from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import Verdict
 from orchestrator.certificates.verify import verify_try_bundle
+from orchestrator.cli import exits, failures
 from orchestrator.cli.output import emit, home_of, json_option, safe
-from orchestrator.errors import UsageError
+from orchestrator.errors import AssizeError, UsageError
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.log.checkpoint import Checkpoint
@@ -95,19 +96,37 @@ def command(
     """
     if (bundle is None) == (audited is None):
         raise UsageError("name one bundle, or one log with --audit")
-    home = home_of(context)
-    root = _trust_root(trust_roots or (home.trust_root,), pin)
-    memory = None if remember is None else CheckpointMemory(remember)
-    if audited is not None:
-        code, data, text = _audit(audited, root, memory)
-    else:
-        logs = LogChecks(root, memory, _Published(log_folder or home.log).consistency)
-        code, data, text = _verify(bundle or Path(), root, _store(home, evidence, no_evidence), logs)
-    if as_json:
-        emit(data.pop("schema"), data)
-    else:
-        click.echo(safe(text))
+    try:
+        home = home_of(context)
+        root = _trust_root(trust_roots or (home.trust_root,), pin)
+        memory = None if remember is None else CheckpointMemory(remember)
+        code, data, text = _asked(
+            bundle, audited, root, memory, log_folder or home.log, _store(home, evidence, no_evidence)
+        )
+        if as_json:
+            emit(data.pop("schema"), data)
+        else:
+            click.echo(safe(text))
+    except (AssizeError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a defect must not read as an answer: exit 1, never 0
+        code = exits.REFUSED
+        failures.report(error, debug=bool((context.find_root().obj or {}).get("debug")))
     context.exit(code)
+
+
+def _asked(
+    bundle: Path | None,
+    audited: Path | None,
+    root: TrustRoot,
+    memory: CheckpointMemory | None,
+    logs: Path,
+    store: EvidenceStore | None,
+) -> tuple[int, dict[str, Any], str]:
+    """Exit code, data and text of what was asked."""
+    if audited is not None:
+        return _audit(audited, root, memory)
+    return _verify(bundle or Path(), root, store, LogChecks(root, memory, _Published(logs).consistency))
 
 
 class _Published:
