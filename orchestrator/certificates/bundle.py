@@ -3,9 +3,10 @@
 A bundle is only a carrier: nothing in it is trusted, and a trust root or keys inside it are ignored.
 `proof` is the text of a `c2sp.org/tlog-proof@v1`, null where certificates are not logged. A screening
 bundle holds one checkpoint and the proofs of its members without it: a member's proof is its `.proof` with
-`log/checkpoint` behind it. `trustRootChain` (in a screening: the files below `trust-root/`) holds the
-versions of the trust root after the first, oldest first: a verifier follows them from the version it trusts
-as far as their signatures lead, and ignores the rest.
+`log/checkpoint` behind it; that of a member in an earlier shard of the log ends with its own checkpoint.
+`trustRootChain` (in a screening: the files below `trust-root/`) holds the versions of the trust root after
+the first, oldest first: a verifier follows them from the version it trusts as far as their signatures lead,
+and ignores the rest.
 
 `notices` is null where nobody looked for any, else `{"throughSize", "envelopes"}`: all notices about this
 in the log up to that size, each `{"envelope", "proof"}` with a whole log proof. A screening bundle has them
@@ -23,6 +24,7 @@ from typing import Any, Final
 from orchestrator import canonical
 from orchestrator.certificates import archive
 from orchestrator.certificates.shapes import integer, many, nullable, record, text
+from orchestrator.log.proof import TlogProof
 from orchestrator.verification import wire
 from orchestrator.verification.errors import VerificationError
 
@@ -43,10 +45,10 @@ _NO_CHAIN: Final = b'"trustRootChain":[]}'
 CHAIN_LIMIT: Final = 64
 _PROOF_NAME: Final = re.compile(r"log/([a-z]+|[0-9]{6})\.proof")
 # The bundle inside a screening, recognised without a JSON parser; others take the slow path below.
-_PLAIN: Final = re.compile(
-    rb'\{"envelope":"([^"]*)","manifest":"([^"]*)","mediaType":"'
-    + re.escape(TRY_MEDIA_TYPE.encode())
-    + rb'","notices":null,"proof":null,"trustRootChain":\[\]\}'
+_PLAIN: Final = (
+    b'{"envelope":"',
+    b'","manifest":"',
+    b'","mediaType":"%b","notices":null,"proof":null,"trustRootChain":[]}' % TRY_MEDIA_TYPE.encode(),
 )
 
 
@@ -81,6 +83,8 @@ class TryBundle:
 class ScreeningProofs:
     """One checkpoint, and the proofs of members against it, each without the checkpoint.
 
+    A proof that does not end where a checkpoint begins (an empty line) carries one of another log.
+
     The names are `opening`, `summary` and the six digits of a try's number.
     """
 
@@ -90,7 +94,19 @@ class ScreeningProofs:
     def of(self, name: str) -> bytes | None:
         """The whole proof of a member, None when there is none."""
         path = self.members.get(name)
-        return None if path is None else path + self.checkpoint
+        return path + self.checkpoint if path is not None and path.endswith(b"\n\n") else path
+
+    @classmethod
+    def joined(cls, names: Sequence[str], proofs: Sequence[TlogProof]) -> ScreeningProofs:
+        """From the proofs of members in their order; what the last ones are proven against is shared."""
+        shared = proofs[-1].checkpoint
+        return cls(
+            shared,
+            {
+                name: one.without_checkpoint() if one.checkpoint == shared else one.encode()
+                for name, one in zip(names, proofs, strict=True)
+            },
+        )
 
 
 @dataclass(frozen=True)
@@ -176,9 +192,9 @@ def decode_try(raw: bytes) -> TryBundle:
     """The parts of a try bundle; raises `VerificationError` (`too-large`, `bundle-form`)."""
     if len(raw) > TRY_LIMIT_BYTES:
         raise VerificationError("too-large", f"a try bundle of {len(raw)} bytes")
-    plain = _PLAIN.fullmatch(raw)
+    plain = _plain_parts(raw)
     if plain is not None:
-        return TryBundle(_decoded(plain[1]), _decoded(plain[2]))
+        return TryBundle(_decoded(plain[0]), _decoded(plain[1]))
     data: Any = wire.parse(raw, "bundle-form")
     if not isinstance(data, dict) or data.keys() != _FIELDS or data["mediaType"] != TRY_MEDIA_TYPE:
         raise VerificationError("bundle-form", "not a try bundle")
@@ -216,6 +232,16 @@ def _chain(items: object) -> tuple[bytes, ...]:
             with suppress(VerificationError):
                 found.append(wire.base64_decode(item.encode()))
     return tuple(found)
+
+
+def _plain_parts(raw: bytes) -> tuple[bytes, bytes] | None:
+    """Envelope and manifest of the usual bundle, still in base64; each ends at its first quote."""
+    head, middle, tail = _PLAIN
+    first = raw.find(b'"', len(head))
+    second = raw.find(b'"', first + len(middle))
+    if raw.startswith(head) and first > 0 and raw.startswith(middle, first) and raw[second:] == tail:
+        return raw[len(head) : first], raw[first + len(middle) : second]
+    return None
 
 
 def _decoded(text: bytes) -> bytes:

@@ -7,12 +7,12 @@ proofs share is verified once. Which log, which positions and which witnesses co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
-from orchestrator.certificates import trust
+from orchestrator.certificates import shards, trust
 from orchestrator.certificates.trust import TrustedKey, TrustRoot
 from orchestrator.log import entry, memory
 from orchestrator.log.checkpoint import Checkpoint
@@ -61,7 +61,8 @@ class Standing:
     """What the log says: `entries` of ours under one checkpoint of `size`, `index` where there is one.
 
     `remembered` is the size that the verifier remembered and found consistent. `cosigned` of `known`
-    witnesses signed; `quorum_at` is UTC text.
+    witnesses signed; `quorum` is the rule how many must, None where none is asked; `quorum_at` is UTC text.
+    `earlier` are the shards before this one that hold entries of ours too.
     """
 
     origin: str
@@ -73,6 +74,8 @@ class Standing:
     known: int
     required: bool
     quorum_at: str | None
+    quorum: str | None = None
+    earlier: tuple[Standing, ...] = ()
 
 
 def utc(seconds: int) -> str:
@@ -233,11 +236,22 @@ class LogChecks:
             for checkpoint in self._seen:
                 self._memory.remember(checkpoint)
 
+    def precedes(self, one: tuple[str, int], other: tuple[str, int]) -> bool:
+        """Whether an entry, given as (key id, index), was logged before another: shards follow each other."""
+        first, second = self.trust.keys[one[0]].log, self.trust.keys[other[0]].log
+        if first == second or first is None or second is None:
+            return one[1] < other[1]
+        return first in shards.earlier(self.trust, second)
+
     def standing(self) -> Standing | None:
-        """What to report, of the largest checkpoint; None when no proof led to one."""
-        seen = max(self._seen.values(), key=lambda one: one.checkpoint.size, default=None)
-        if seen is None:
-            return None
+        """What to report, of the largest checkpoint of the newest shard; None when no proof led to one."""
+        largest: dict[str, _Seen] = {}
+        for seen in sorted(self._seen.values(), key=lambda one: one.checkpoint.size):
+            largest[seen.checkpoint.origin] = seen
+        found = [self._standing(largest[origin]) for origin in self.trust.logs if origin in largest]
+        return replace(found[-1], earlier=tuple(found[:-1])) if found else None
+
+    def _standing(self, seen: _Seen) -> Standing:
         witnessing, quorum_at = seen.witnessing, seen.witnessing.quorum_at
         return Standing(
             seen.checkpoint.origin,
@@ -249,4 +263,5 @@ class LogChecks:
             witnessing.known,
             witnessing.required,
             None if quorum_at is None else utc(quorum_at),
+            self.trust.witness_policy.rule,
         )

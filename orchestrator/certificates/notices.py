@@ -22,6 +22,7 @@ from orchestrator.certificates import schema
 from orchestrator.certificates.bundle import ListedNotice, NoticeList
 from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.opened import Opened, open_statement
+from orchestrator.certificates.shards import follower
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.verification.errors import EXIT_OK, EXIT_UNDECIDED, Finding, VerificationError, worst
 
@@ -61,12 +62,14 @@ class Notice:
 class Noticed:
     """The notices about what was verified; `through` is the log size up to which they are known, None: not.
 
-    `published` tells that the published log was read, and not only what the bundle brings along.
+    `published` tells that the published log was read, and not only what the bundle brings along. Where it was
+    not, `later` is the next log of the trust root, which goes on where this one ended.
     """
 
     through: int | None = None
     notices: tuple[Notice, ...] = ()
     published: bool = False
+    later: str | None = None
 
     def about(self, *subjects: str) -> tuple[Notice, ...]:
         """Those about any of these digests."""
@@ -251,4 +254,5 @@ class _Gathering:
         if listed is None and newest is not None and through is not None and through <= newest:
             through = None  # a copy of the log that is older than what is verified says nothing of it
         in_order = sorted(self._found.values(), key=lambda one: (one.log or "", one.index or 0))
-        return Noticed(through, tuple(in_order), self._published), self._findings
+        later = None if self._published else follower(self._logs.trust, self._concerned.origin or "")
+        return Noticed(through, tuple(in_order), self._published, later), self._findings

@@ -70,13 +70,18 @@ def bind(predicate: dict[str, Any], opening: Opened, plan: dict[str, dict[str, A
 
 
 def _bound(
-    result: TryResult, opening: Opened, opened_at: int | None, plan: dict[str, dict[str, Any]]
+    result: TryResult,
+    opening: Opened,
+    opened_at: int | None,
+    plan: dict[str, dict[str, Any]],
+    logs: LogChecks,
 ) -> TryResult:
     """The result with what shows that it is not one of this opening, which is logged at `opened_at`."""
     if result.predicate is None:
         return result
     found = bind(result.predicate, opening, plan)
-    if opened_at is not None and result.index is not None and result.index < opened_at:
+    where = (result.keyid or "", -1 if result.index is None else result.index)
+    if opened_at is not None and where[1] >= 0 and logs.precedes(where, (opening.keyid, opened_at)):
         # The log shows what dates only claim: that the plan was there before the first end.
         found.append(Finding("time-order", "logged before its opening"))
     return with_findings(result, found)
@@ -229,17 +234,30 @@ def planned_slots(plan: dict[str, dict[str, Any]]) -> list[Slot]:
 
 
 def _concerned(
-    opening: Opened, opened_at: int | None, closed_at: int | None, tries: Sequence[TryResult], logs: LogChecks
+    opening: Opened,
+    opened_at: int | None,
+    summary: Opened | None,
+    closed_at: int | None,
+    tries: Sequence[TryResult],
+    logs: LogChecks,
 ) -> Concerned:
-    """What notices about a screening are about: its opening, its certificates, and the keys of both."""
-    certificates = {result.digest: result.index for result in tries if result.digest is not None}
+    """What notices about a screening are about: its opening, its certificates, and the keys of both.
+
+    Positions are those in the newest of the logs that these are in; all of an earlier one come before.
+    """
+    keys = {opening.keyid, *(result.keyid for result in tries if result.keyid)}
+    own = {logs.trust.keys[keyid].log for keyid in (*keys, *(() if summary is None else (summary.keyid,)))}
+    origin = next((name for name in reversed(list(logs.trust.logs)) if name in own), None)
+
+    def place(keyid: str | None, index: int | None) -> int | None:
+        return index if keyid is not None and logs.trust.keys[keyid].log == origin else None
+
+    opened_at = place(opening.keyid, opened_at)
+    closed_at = None if summary is None else place(summary.keyid, closed_at)
+    certificates = {one.digest: place(one.keyid, one.index) for one in tries if one.digest is not None}
     known = [index for index in (opened_at, closed_at, *certificates.values()) if index is not None]
     return Concerned(
-        logs.trust.keys[opening.keyid].log,
-        certificates,
-        {opening.digest: opened_at},
-        frozenset({opening.keyid, *(result.keyid for result in tries if result.keyid)}),
-        max(known, default=None),
+        origin, certificates, {opening.digest: opened_at}, frozenset(keys), max(known, default=None)
     )
 
 
@@ -299,7 +317,7 @@ def check_screening(
     for number, raw in files.tries:
         proof = files.proof_of(number)
         result = check_try(raw, logs, store=store, policy=policy, number=number, proof=proof)
-        tries.append(_bound(result, opening, opened_at, plan))
+        tries.append(_bound(result, opening, opened_at, plan, logs))
     for position, more in _attempt_findings(tries).items():
         tries[position] = with_findings(tries[position], more)
     keyids = [opening.keyid, *(result.keyid for result in tries if result.keyid)]
@@ -315,7 +333,7 @@ def check_screening(
     ]
     noticed = None
     if files.notices is not None or published is not None:
-        concerned = _concerned(opening, opened_at, closed_at, tries, logs)
+        concerned = _concerned(opening, opened_at, summary, closed_at, tries, logs)
         noticed, more = gather(files.notices, concerned, logs, published)
         found += [*more, *_apply(noticed, opening, tries)]
     accounting, more = _account(plan, tries)

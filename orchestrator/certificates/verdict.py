@@ -53,12 +53,9 @@ def _done(name: str, log: Standing | None) -> str | None:
     if log is None:
         return None
     if name == "logged":
-        place = f"{log.entries} entries" if log.index is None else f"index {log.index}"
-        known = "" if log.remembered is None else f"; consistent with remembered size {log.remembered}"
-        return f"{place} of {log.size}, {log.origin}{known}"
+        return "; ".join(_place(one) for one in (log, *log.earlier))
     if name == "witnessed" and log.required:
-        at = "" if log.quorum_at is None else f", quorum full at {log.quorum_at}"
-        return f"{log.cosigned} of {log.known} witnesses{at}"
+        return "; ".join(_cosigned(one) for one in (log, *log.earlier))
     return None
 
 
@@ -66,7 +63,20 @@ def _noticed(noticed: Noticed | None) -> str | None:
     """How many notices there are through which size; None where nobody looked."""
     if noticed is None or noticed.through is None:
         return None
-    return f"{len(noticed.notices) or 'none'} through size {noticed.through}"
+    later = "" if noticed.later is None else f"; later ones are in {noticed.later} (--log)"
+    return f"{len(noticed.notices) or 'none'} through size {noticed.through}{later}"
+
+
+def _place(log: Standing) -> str:
+    place = f"{log.entries} entries" if log.index is None else f"index {log.index}"
+    known = "" if log.remembered is None else f"; consistent with remembered size {log.remembered}"
+    return f"{place} of {log.size}, {log.origin}{known}"
+
+
+def _cosigned(log: Standing) -> str:
+    """How many cosigned, of how many that could, and since when that was enough."""
+    at = "" if log.quorum_at is None else f" earliest full quorum {log.quorum_at}"
+    return f"{log.cosigned}/{log.known} (quorum {log.quorum}){at}"
 
 
 def checks(
@@ -91,6 +101,8 @@ def checks(
             out.append(Check(name, "ok", (), said))
         elif name in _NOT_DONE:
             code_name, detail = _NOT_DONE[name]
+            if name == "witnessed" and log is not None and log.cosigned:
+                detail += f" ({log.cosigned} of {log.known} known witnesses cosigned)"
             out.append(Check(name, "not-done", (code_name,), detail))
         elif name in skipped:
             out.append(Check(name, "not-done", ("not-asked",), "not asked for"))

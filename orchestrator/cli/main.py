@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("orchestrator.cli.doctor", "What this machine lacks, and how to mend it."),
     "images": ("orchestrator.cli.images", "Images of the sandboxes and the Ids they are pinned by."),
     "keys": ("orchestrator.cli.keys", "Keys and trust root: ceremony, rotation, revocation."),
+    "log": ("orchestrator.cli.log", "The transparency log: status, witnesses, publishing."),
     "packs": ("orchestrator.cli.packs", "Benchmark packs: list, show, check, freeze."),
     "prices": ("orchestrator.cli.prices", "Dated list prices of models: show, check, import."),
     "score": ("orchestrator.cli.score", "Pack Score card of a screening, from what verifies."),

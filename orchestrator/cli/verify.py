@@ -16,8 +16,9 @@ from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import Verdict
 from orchestrator.certificates.verify import verify_try_bundle
+from orchestrator.cli import exits, failures
 from orchestrator.cli.output import emit, home_of, json_option, safe
-from orchestrator.errors import UsageError
+from orchestrator.errors import AssizeError, UsageError
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.log.checkpoint import Checkpoint
@@ -96,23 +97,40 @@ def command(
     """
     if (bundle is None) == (audited is None):
         raise UsageError("name one bundle, or one log with --audit")
-    home = home_of(context)
-    root = _trust_root(trust_roots or _own(home), pin)
-    memory = None if remember is None else CheckpointMemory(remember)
-    if audited is not None:
-        code, data, text = _audit(audited, root, memory)
-    else:
+    try:
+        home = home_of(context)
+        root = _trust_root(trust_roots or _own(home), pin)
+        memory = None if remember is None else CheckpointMemory(remember)
         if log_folder is not None and not log_folder.is_dir():
             raise UsageError(f"there is no log at {log_folder}", hint="name the folder that holds the logs")
-        folder = log_folder or home.log
-        logs = LogChecks(root, memory, _Published(folder).consistency)
-        store = _store(home, evidence, no_evidence)
-        code, data, text = _verify(bundle or Path(), store, logs, PublishedNotices(folder))
-    if as_json:
-        emit(data.pop("schema"), data)
-    else:
-        click.echo(safe(text))
+        code, data, text = _asked(
+            bundle, audited, root, memory, log_folder or home.log, _store(home, evidence, no_evidence)
+        )
+        if as_json:
+            emit(data.pop("schema"), data)
+        else:
+            click.echo(safe(text))
+    except (AssizeError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a defect must not read as an answer: exit 1, never 0
+        code = exits.REFUSED
+        failures.report(error, debug=bool((context.find_root().obj or {}).get("debug")))
     context.exit(code)
+
+
+def _asked(
+    bundle: Path | None,
+    audited: Path | None,
+    root: TrustRoot,
+    memory: CheckpointMemory | None,
+    folder: Path,
+    store: EvidenceStore | None,
+) -> tuple[int, dict[str, Any], str]:
+    """Exit code, data and text of what was asked; published logs lie in `folder`."""
+    if audited is not None:
+        return _audit(audited, root, memory)
+    logs = LogChecks(root, memory, _Published(folder).consistency)
+    return _verify(bundle or Path(), store, logs, PublishedNotices(folder))
 
 
 class _Published:

@@ -113,6 +113,17 @@ def add_certificate(
         return True
 
 
+def newest_envelope(ledger: Ledger) -> bytes | None:
+    """The envelope that was stored last, in whatever screening; None where nothing is certified yet.
+
+    Ids are ULIDs, so the last one is found by the primary key.
+    """
+    query = sa.select(Certificate.envelope).order_by(Certificate.id.desc()).limit(1)
+    with ledger.reading() as connection:
+        found: bytes | None = connection.scalar(query)
+    return found
+
+
 def certificates(
     ledger: Ledger, screening_id: str, kind: CertificateKind | None = None
 ) -> list[StoredCertificate]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.certificates import bundle, dsse
 from orchestrator.certificates.errors import CertificateError
-from orchestrator.certificates.logbook import Logbook, entry_of
+from orchestrator.certificates.logbook import entry_of
 from orchestrator.certificates.logged import statement_path
 from orchestrator.certificates.published import PublishedNotices
 from orchestrator.certificates.schema import KEY_SUBJECT
+from orchestrator.certificates.trust import TrustRoot
 from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES
 from orchestrator.ledger.records import CertificateKind, StoredCertificate, certificates
+from orchestrator.log.proof import TlogProof
 from orchestrator.screenings.installation import Installation
 
 SCREENING_FILE: Final = "screening.zip"
@@ -60,61 +63,79 @@ def screening_bundle(installation: Installation, screening_id: str, summary: byt
             slot = body["try"]
             tries.append(((order[body["task"]["id"]], slot["index"], slot["attempt"]), one))
     tries.sort(key=lambda item: item[0])
-    logbook = installation.logbook()
     envelopes = [opening.envelope, *(one.envelope for _, one in tries), *([summary] if summary else [])]
-    if logbook is not None and len(installation.trust_root().logs) > 1:
+    logbook = installation.logbook()
+    if logbook is not None:
         envelopes = logbook.renewed(envelopes)
-    if summary is not None:
-        summary = envelopes.pop()
-    bundles = [_try_bundle(installation, envelope) for envelope in envelopes[1:]]
-    # Looked up first: what is logged in between is beyond the size that the list names.
-    notices = listed_notices(installation, envelopes)
-    proofs = None if logbook is None else _proofs(logbook, envelopes, summary)
-    chain = installation.roots.chain()
-    return bundle.encode_screening(envelopes[0], bundles, summary, proofs, notices, chain)
+    members = envelopes[: 1 + len(tries)]
+    names = ["opening", *(f"{number:06d}" for number in range(1, len(members))), "summary"]
+    found = proven(installation, envelopes, members)
+    return bundle.encode_screening(
+        members[0],
+        [_try_bundle(installation, envelope) for envelope in members[1:]],
+        envelopes[-1] if summary else None,
+        None if found is None else bundle.ScreeningProofs.joined(names[: len(envelopes)], found.proofs),
+        None if found is None else found.notices,
+        installation.roots.chain(),
+    )
 
 
-def _proofs(logbook: Logbook, envelopes: list[bytes], summary: bytes | None) -> bundle.ScreeningProofs:
-    """Where everything is logged, under one checkpoint; `envelopes` are the opening and the tries."""
-    names = ["opening", *(f"{number:06d}" for number in range(1, len(envelopes)))]
-    if summary is not None:
-        envelopes, names = [*envelopes, summary], [*names, "summary"]
-    found = logbook.prove(envelopes)
-    members = {name: one.without_checkpoint() for name, one in zip(names, found, strict=True)}
-    return bundle.ScreeningProofs(found[0].checkpoint, members)
+@dataclass(frozen=True)
+class Proven:
+    """Proofs of logged statements in their order, and the list of all notices about them."""
+
+    proofs: Sequence[TlogProof]
+    notices: bundle.NoticeList
 
 
-def listed_notices(installation: Installation, envelopes: Sequence[bytes]) -> bundle.NoticeList | None:
-    """All notices about logged statements of one log (and their openings and keys), with their proofs.
+def proven(
+    installation: Installation, envelopes: Sequence[bytes], members: Sequence[bytes] | None = None
+) -> Proven | None:
+    """Prove statements, and all notices about `members` of them (default: all), their openings and keys.
 
-    None under a trust root without logs. Raises `CertificateError` where the home's own log has a notice
-    that cannot be read.
+    Everything of one log is proven against one checkpoint, so that a verifier has nothing to reconcile: a
+    notice that witnesses did not see yet leaves the whole bundle without them. None under a trust root
+    without logs. Raises `CertificateError` where the home's own log has a notice that cannot be read.
     """
     logbook = installation.logbook()
     if logbook is None:
         return None
     root = installation.trust_root()
-    keyids, subjects, origin = set[str](), set[str](), ""
-    for envelope in envelopes:
-        keyid, entry = entry_of(envelope, root)
-        keyids.add(keyid)
-        subjects.add(entry.split(b"\n")[1].decode())
-        screening = statement_of(envelope)["predicate"].get("screening") or {}
-        subjects.add(screening.get("openingDigest", {}).get("sha256", ""))
-        origin = root.keys[keyid].log or ""
+    own = {root.keys[entry_of(envelope, root)[0]].log for envelope in envelopes}
+    origin = next(name for name in reversed(list(root.logs)) if name in own)
+    # Looked up first: what is logged in between is beyond the size that the list names.
     seen = PublishedNotices(installation.home.log).read(root, origin, 0)
     if seen is None:
         raise CertificateError(f"the log {origin} of this home is not there")
     if seen.unreadable:
         log, index, why = seen.unreadable[0]
         raise CertificateError(f"entry {index} of {log} is a notice that cannot be read: {why}")
-    items = []
-    for one in seen.notices:
-        if one.subject in subjects or (one.about == KEY_SUBJECT and one.subject[:32] in keyids):
-            path = logbook.folder(one.log or "") / statement_path(one.digest)
-            envelope = path.read_bytes()
-            items.append(bundle.ListedNotice(envelope, logbook.prove([envelope])[0].encode()))
-    return bundle.NoticeList(seen.sizes[origin], tuple(items))
+    subjects, keyids = _subjects(envelopes if members is None else members, root)
+    notices = [
+        (logbook.folder(one.log or "") / statement_path(one.digest)).read_bytes()
+        for one in seen.notices
+        if one.subject in subjects or (one.about == KEY_SUBJECT and one.subject[:32] in keyids)
+    ]
+    found = logbook.prove([*envelopes, *notices])
+    proofs, more = found[: len(envelopes)], found[len(envelopes) :]
+    heads = [one.checkpoint.split(b"\n")[:2] for one in proofs]
+    through = min(seen.sizes[origin], *(int(size) for name, size in heads if name.decode() == origin))
+    items = [
+        bundle.ListedNotice(envelope, proof.encode()) for envelope, proof in zip(notices, more, strict=True)
+    ]
+    return Proven(proofs, bundle.NoticeList(through, tuple(items)))
+
+
+def _subjects(envelopes: Sequence[bytes], root: TrustRoot) -> tuple[set[str], set[str]]:
+    """The digests and the ids of keys that notices about these statements may have as their subjects."""
+    subjects, keyids = set[str](), set[str]()
+    for envelope in envelopes:
+        keyid, entry = entry_of(envelope, root)
+        keyids.add(keyid)
+        subjects.add(entry.split(b"\n")[1].decode())
+        screening = statement_of(envelope)["predicate"].get("screening") or {}
+        subjects.add(screening.get("openingDigest", {}).get("sha256", ""))
+    return subjects, keyids
 
 
 def _try_bundle(installation: Installation, envelope: bytes) -> bytes:

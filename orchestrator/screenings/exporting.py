@@ -18,8 +18,8 @@ from orchestrator.evidence.store import EvidenceStore
 from orchestrator.ledger.records import CertificateKind, StoredCertificate, certificates
 from orchestrator.screenings.bundling import (
     SCREENING_FILE,
-    listed_notices,
     predicate_of,
+    proven,
     screening_bundle,
     statement_of,
     write_file,
@@ -57,8 +57,8 @@ def try_bundle(installation: Installation, stored: StoredCertificate) -> bytes:
     logbook, envelope = installation.logbook(), stored.envelope
     if logbook is not None:
         envelope = logbook.renewed([envelope])[0]
-    notices = listed_notices(installation, [envelope])
-    proof = None if logbook is None else logbook.prove([envelope])[0].encode()
+    found = proven(installation, [envelope])
+    proof, notices = (None, None) if found is None else (found.proofs[0].encode(), found.notices)
     subject = statement_of(envelope)["subject"][0]["digest"]["sha256"]
     manifest = installation.store.read(subject, MANIFEST_LIMIT_BYTES)
     return bundle.encode_try(envelope, manifest, proof, notices, installation.roots.chain())

@@ -26,6 +26,7 @@ from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.records import newest_envelope
 from orchestrator.verification import ed25519
 
 ISSUER_VARIABLE: Final = "ASSIZE_ISSUER"
@@ -101,10 +102,21 @@ class Installation:
         return signer
 
     def logbook(self) -> Logbook | None:
-        """The log in which everything signed here is entered; None under a trust root without logs."""
-        if not self.trust_root().logs:
-            return None
-        return Logbook(self.home.log, self.home.log_state, self.trust_root, self._log_key)
+        """The log in which everything signed here is entered; None under a trust root without logs.
+
+        One for the life of this installation, as a log is read when it is first written.
+        """
+        return self._logbook if self.trust_root().logs else None
+
+    @cached_property
+    def _logbook(self) -> Logbook:
+        return Logbook(
+            self.home.log,
+            self.home.log_state,
+            self.trust_root,
+            self._log_key,
+            stored=lambda: newest_envelope(self.ledger),
+        )
 
     def _log_key(self) -> KeyHolder:
         """The key of the log that is written to."""

@@ -3,8 +3,7 @@
 A log has one entry per place for ever, so what a revoked key had entered keeps its place in the old log, and
 a new one is needed (`assize keys new-log`). A statement is signed again only after the signer has gone
 through its evidence again. Its content and so its digest stay the same: what names it goes on to name it,
-and a summary goes on to list it. All statements of a screening move together, because a bundle has one
-checkpoint.
+and a summary goes on to list it. What the key had entered before it was doubtful stays where it is.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _MODELS: Final[dict[str, type[Predicate]]] = {
 
 @dataclass(frozen=True)
 class Recertified:
-    """How many statements of a screening stand in the open log now, and the bundle that carries them."""
+    """How many statements of a screening were certified again, and the bundle that carries all of it."""
 
     screening: str
     statements: int
@@ -54,7 +53,7 @@ def statement_from(envelope: bytes) -> Statement:
 
 
 def recertify(installation: Installation, screening_id: str) -> Recertified:
-    """Sign and log every statement of a screening again; again is harmless, and finishes what was stopped.
+    """Sign and log again what does not hold any more; again is harmless, and finishes what was stopped.
 
     Raises `SigningRefusedError` where the evidence does not hold any more, `LogConflictError` while the log
     that is open is the one in which the old signatures have their places.
@@ -63,7 +62,8 @@ def recertify(installation: Installation, screening_id: str) -> Recertified:
     if logbook is None:
         raise CertificateError("this trust root lists no log", hint="there is nothing to certify again")
     stored = certificates(installation.ledger, screening_id)
-    for one in stored:
+    doubtful = [one for one in stored if logbook.is_void(one.envelope)]
+    for one in doubtful:
         signed = signer.sign(statement_from(one.envelope))
         if signed.digest != one.digest:
             raise CertificateError(
@@ -77,7 +77,7 @@ def recertify(installation: Installation, screening_id: str) -> Recertified:
             )
             write_file(installation.home.root / one.path, raw)
     path = write_screening_bundle(installation, screening_id, _summary(stored))
-    return Recertified(screening_id, len(stored), path)
+    return Recertified(screening_id, len(doubtful), path)
 
 
 def _summary(stored: list[StoredCertificate]) -> bytes | None:

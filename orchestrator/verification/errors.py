@@ -66,7 +66,7 @@ REASONS: Final[dict[str, ReasonRule]] = {
         manifest="manifest",
         binding="opening-mismatch screening-mismatch mixed judge-mismatch task-mismatch conditions-mismatch",
         logged="not-logged log-closed proof-form checkpoint-form checkpoint-unsigned origin inclusion "
-        "consistency rollback split-view log-tile log-root entry-form",
+        "consistency rollback split-view log-tile log-root entry-form shard-link",
         witnessed="cosignature",
     ),
     **_rules(

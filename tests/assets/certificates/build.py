@@ -21,6 +21,7 @@ from certificate_log_cases import add_logged
 from certificate_notice_cases import add_notices
 from certificate_root_cases import add_chains, add_log_entries, add_trust_roots
 from certificate_screening_cases import add_screenings
+from certificate_shard_cases import add_shards
 from certificate_single_cases import add_content, add_evidence, add_genuine, add_signature, add_spelling
 
 
@@ -54,6 +55,7 @@ def build(folder: Path) -> list[Case]:
         add_log_entries,
         add_logged,
         add_notices,
+        add_shards,
     ):
         part(b)
     spoil_stores(b)
