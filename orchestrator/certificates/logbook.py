@@ -236,7 +236,7 @@ class Logbook:
                 raise LogConflictError(f"{told} is in the log {name} already", held[1])
 
     def _is_renewed(self, name: str, held: tuple[int, bytes], raw: bytes) -> bool:
-        """Whether `raw` is the same statement as an entry that its key could not make, of an earlier shard."""
+        """Whether `raw` is the same statement as a void entry of an earlier shard."""
         return held[1].split(b"\n")[1] == raw.split(b"\n")[1] and shards.is_void(self._trust, name, *held)
 
     def _begin(self, origin: str, writer: LogWriter) -> None:

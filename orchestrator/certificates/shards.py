@@ -56,7 +56,7 @@ def ended(folder: Path, trust: TrustRoot, origin: str) -> Checkpoint:
 
 
 def is_void(trust: TrustRoot, origin: str, index: int, raw: bytes) -> bool:
-    """Whether the key of an entry could not make it there: it was retired or revoked, so nobody accepts it."""
+    """Whether the key of an entry could not make it there: retired or revoked, it holds for nobody."""
     key = trust.keys.get(raw.split(b"\n")[2].partition(b" ")[0].decode())
     return key is not None and key.log == origin and bool(key.objections(index))
 

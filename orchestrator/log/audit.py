@@ -49,7 +49,7 @@ class Keys:
     """First place of every unique key (first half of its hash as the key, to hold millions).
 
     One is passed from audit to audit where a log has shards, so that it is seen across them. There the same
-    statement may come once more where the earlier entry is void: `is_void` says so, of (origin, index, entry).
+    statement may come once more where the earlier entry is void, as `is_void` says of (origin, index, entry).
     """
 
     def __init__(self, is_void: Callable[[str, int, bytes], bool] = lambda *_: False) -> None:
