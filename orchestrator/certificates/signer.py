@@ -108,7 +108,7 @@ class FileSigner:
         if key is not None and kind not in key.usages:
             return SigningRefusedError(
                 f"the trust root lists no usage {kind} for the certificate key {self.keyid}",
-                hint=f"publish the next version of the trust root with {kind} among the usages of this key",
+                hint="a key that `assize keys rotate` makes may sign it",
             )
         return SigningRefusedError(
             f"the trust root does not allow key {self.keyid} to sign {kind} at {issued}",

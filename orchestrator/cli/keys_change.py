@@ -9,12 +9,13 @@ from typing import Final
 import click
 
 from orchestrator.cli.keys_text import show_draft
-from orchestrator.cli.output import home_of, json_option, say
+from orchestrator.cli.output import emit, home_of, json_option, say
 from orchestrator.custody import changes, public_line, steps
 from orchestrator.custody.custodian import Custodian
 from orchestrator.errors import NotFoundError, UsageError
 from orchestrator.screenings.installation import DEFAULT_ISSUER, ISSUER_VARIABLE
 
+REVOKE_SCHEMA: Final = "assize.keys-revoke/1"
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -173,6 +174,10 @@ def revoke(
     keyid = certificate_key(custodian, key)
     if undo:
         _undo(custodian, keyid)
+        if as_json:
+            emit(REVOKE_SCHEMA, {"thawed": keyid})
+        else:
+            say(f"key {keyid} signs again")
         return
     if from_index is None:
         raise UsageError("--from-index is missing", hint="the first log entry that is in doubt")
@@ -189,7 +194,6 @@ def _undo(custodian: Custodian, keyid: str) -> None:
             )
         if not custodian.keyring.thaw(keyid):
             raise UsageError(f"key {keyid} is not frozen")
-    say(f"key {keyid} signs again")
 
 
 @click.command(

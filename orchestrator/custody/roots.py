@@ -85,11 +85,18 @@ class RootStore:
         """The files from version 2 to the current one, which a verifier with version 1 can follow."""
         return tuple(self.raw(version) for version in range(2, self.current().version + 1))
 
-    def record(self) -> None:
-        """Remember that the current version is in use."""
+    @property
+    def recorded(self) -> bool:
+        """Whether the current version is remembered as being in use."""
         known = self.current()
-        if self._recorded == known.version or self._read_seen() == (known.version, known.sha256):
+        if self._recorded != known.version and self._read_seen() == (known.version, known.sha256):
             self._recorded = known.version
+        return self._recorded == known.version
+
+    def record(self) -> None:
+        """Remember that the current version is in use. To be called under the lock of the keys."""
+        known = self.current()
+        if self.recorded:
             return
         data = canonical.encode({"version": known.version, "sha256": known.sha256})
         self._disk.publish(str(self._seen), data)

@@ -142,6 +142,9 @@ def revoke(custodian: Custodian, keyid: str, from_index: int, reason: str) -> Dr
                 f"the log has {size} entries, {from_index} is beyond",
                 hint=f"--from-index {size} revokes nothing that is logged, a smaller one what comes after it",
             )
+        revoked = root.keys[keyid].revoked_from
+        if revoked is not None and from_index >= revoked:
+            raise ChangeError(f"key {keyid} is revoked from {revoked} already", hint="assize keys affected")
         custodian.keyring.freeze(keyid, f"its revocation is under way ({reason})")
         base, previous = _base(custodian)
         drafted = changes.certificate_key(base, keyid)["revoked"]
@@ -187,6 +190,9 @@ def new_log(custodian: Custodian, origin: str | None = None, key: str | None = N
         base, previous = _base(custodian)
         if len(base["logs"]) > len(root.logs):
             return custodian.some_draft()
+        found = custodian.draft()
+        if found is not None:
+            _unsigned(found)
         name = origin or _next_origin(root, custodian.dates()[0])
         for one in _open_keys(root, old):
             custodian.keyring.freeze(one.keyid, f"the log {old} is being ended")

@@ -57,7 +57,9 @@ class Installation:
         """The newest trust root; made with fresh keys the first time, under the issuer of ASSIZE_ISSUER."""
         if self.roots.exists:
             root = self.roots.current()
-            self.roots.record()
+            if not self.roots.recorded:
+                with locked(self.home.keys):
+                    self.roots.record()
             return root
         if (self.home.keys / DRAFT_FILE).exists():
             raise UsageError(

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from certificate_builder import Builder, Case
 from certificate_carrier_cases import add_carriers
+from certificate_chain_cases import add_bundle_chains
 from certificate_log_cases import add_logged
 from certificate_notice_cases import add_notices
 from certificate_root_cases import add_chains, add_log_entries, add_trust_roots
@@ -52,6 +53,7 @@ def build(folder: Path) -> list[Case]:
         add_carriers,
         add_trust_roots,
         add_chains,
+        add_bundle_chains,
         add_log_entries,
         add_logged,
         add_notices,

@@ -181,7 +181,7 @@ def test_signatures_of_another_draft_are_not_merged() -> None:
         first().merged(signed(first("abcd"), "a"))
 
 
-ENDED = {"log": LOG, "not_before": START, "not_after": END}
+ENDED: dict[str, Any] = {"log": LOG, "not_before": START, "not_after": END}
 CHANGES = [
     ("drops a key", lambda d: d["certificateKeys"].pop(0), "left out"),
     ("opens a closed key", lambda d: d["certificateKeys"][0].update(untilIndex=None), "opened again"),

@@ -189,11 +189,11 @@ def test_destroying_overwrites_before_it_removes(lab: Any, monkeypatch: pytest.M
 
 
 def _root(lab: Any) -> str:
-    return next(iter(lab.newest.root_keys))
+    return str(next(iter(lab.newest.root_keys)))
 
 
 def _certificate(lab: Any) -> str:
-    return next(iter(lab.newest.keys))
+    return str(next(iter(lab.newest.keys)))
 
 
 def _log(lab: Any) -> str:
