@@ -15,11 +15,12 @@ from orchestrator.custody.custodian import Custodian
 from orchestrator.custody.status import status
 from orchestrator.ledger import queries
 from orchestrator.screenings.installation import Installation
-from orchestrator.screenings.recertify import recertify
+from orchestrator.screenings.recertify import recertify, renew_notice
 
 STATUS_SCHEMA: Final = "assize.keys-status/1"
 EXPORT_SCHEMA: Final = "assize.keys-export/1"
 RECERTIFY_SCHEMA: Final = "assize.keys-recertify/1"
+NOTICE: Final = "notice"
 AFFECTED_SCHEMA: Final = "assize.keys-affected/1"
 
 
@@ -147,20 +148,26 @@ def recertify_(context: click.Context, screenings: tuple[str, ...], as_json: boo
       assize keys recertify 01JAB4 --json
     """
     custodian = Custodian(home_of(context))
-    named = screenings or tuple(dict.fromkeys(row.screening for row in affected(custodian)))
+    rows = affected(custodian)
+    named = screenings or tuple(dict.fromkeys(row.screening for row in rows if row.kind != NOTICE))
+    listed = [custodian.home.log / row.file for row in rows if row.kind == NOTICE and not screenings]
     installation = Installation.open(custodian.home)
     try:
         known = [queries.find_screening(installation.ledger, name) for name in named]
+        # Notices first: the bundles that are written next list them.
+        notices = [renew_notice(installation, path.read_bytes()) for path in listed]
         done = [recertify(installation, one) for one in known]
     finally:
         installation.close()
     if as_json:
-        rows = [{**vars(one), "bundle": str(one.bundle)} for one in done]
-        emit(RECERTIFY_SCHEMA, {"recertified": rows})
+        told = [{**vars(one), "bundle": str(one.bundle)} for one in done]
+        emit(RECERTIFY_SCHEMA, {"recertified": told, "notices": notices})
         return
     for one in done:
         click.echo(cell(f"{one.screening}: {one.statements} statements certified again, {one.bundle}"))
-    if not done:
+    for digest in notices:
+        click.echo(cell(f"notice {digest[:16]} logged again"))
+    if not done and not notices:
         click.echo("nothing is affected by a revocation")
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from orchestrator.cli.keys_text import draft_lines, show_draft
+from orchestrator.cli.keys_text import draft_lines, show_announced, show_draft
 from orchestrator.cli.output import cell, emit, home_of, json_option, say
 from orchestrator.custody import draft as drafts
 from orchestrator.custody import passphrase, publishing
@@ -18,6 +18,7 @@ from orchestrator.custody.draft import Draft
 from orchestrator.custody.keyring import load_holder
 from orchestrator.errors import UsageError
 from orchestrator.log.files import Disk
+from orchestrator.screenings.key_events import announce_revoked
 
 PUBLISH_SCHEMA: Final = "assize.keys-publish/1"
 DISCARD_SCHEMA: Final = "assize.keys-discard/1"
@@ -170,6 +171,8 @@ def discard(context: click.Context, yes: bool, as_json: bool) -> None:
 def publish(context: click.Context, yes: bool, as_json: bool) -> None:
     """Check the draft as a verifier does, and make it the trust root of this home. There is no way back.
 
+    Revocations in it are then logged as notices; for a verifier the trust root alone decides.
+
     \b
     Examples:
       assize keys publish
@@ -183,11 +186,14 @@ def publish(context: click.Context, yes: bool, as_json: bool) -> None:
         ask(f"Publish version {found.version}? This cannot be undone.", yes)
     done = publishing.publish(custodian)
     path = custodian.roots.path(done.version)
+    told = announce_revoked(custodian.home, done)
     if as_json:
-        emit(PUBLISH_SCHEMA, {"version": done.version, "sha256": done.sha256, "file": str(path)})
+        data = {"version": done.version, "sha256": done.sha256, "file": str(path)}
+        emit(PUBLISH_SCHEMA, {**data, "notices": [vars(one) for one in told]})
         return
     click.echo(cell(f"version {done.version} is the trust root: {path}"))
     click.echo(f"sha256  {done.sha256}")
+    show_announced(told)
     say("next: assize keys export DIR, and put the files where your readers find them")
 
 

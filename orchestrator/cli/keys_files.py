@@ -10,12 +10,14 @@ import click
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.cli.keys_change import held_key
 from orchestrator.cli.keys_draft import ask, named_passphrase, passphrase_option, yes_option
+from orchestrator.cli.keys_text import show_announced
 from orchestrator.cli.output import cell, emit, home_of, json_option, say
 from orchestrator.custody import command_key, passphrase, public_line, publishing
 from orchestrator.custody.command_key import CommandKey
 from orchestrator.custody.custodian import Custodian
 from orchestrator.errors import UsageError
 from orchestrator.log.files import Disk
+from orchestrator.screenings.key_events import announce_destroyed
 
 NEW_SCHEMA: Final = "assize.keys-new/1"
 COMMAND_SCHEMA: Final = "assize.keys-command/1"
@@ -151,7 +153,7 @@ def destroy(context: click.Context, key: str, yes: bool, as_json: bool) -> None:
     """Destroy private key KEY, which no trust root lets sign any more. There is no way back.
 
     Its file is overwritten and removed; copies in backups and in the cells of a disk are yours to find. A
-    key behind a program is only forgotten here.
+    key behind a program is only forgotten here. That it is gone is then logged as a notice.
 
     \b
     Examples:
@@ -163,10 +165,12 @@ def destroy(context: click.Context, key: str, yes: bool, as_json: bool) -> None:
     publishing.refuse_needed(custodian, keyid)
     ask(f"Destroy the private key {keyid}? This cannot be undone.", yes)
     name = publishing.destroy(custodian, keyid)
+    told = announce_destroyed(custodian.home, custodian.trust_root(), keyid) if custodian.roots.exists else []
     if as_json:
-        emit(DESTROY_SCHEMA, {"keyid": keyid, "file": name})
+        emit(DESTROY_SCHEMA, {"keyid": keyid, "file": name, "notices": [vars(one) for one in told]})
         return
     click.echo(cell(f"destroyed: key {keyid} ({name})"))
+    show_announced(told)
 
 
 COMMANDS: Final = (new, command_, encrypt, destroy)

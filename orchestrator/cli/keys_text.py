@@ -11,6 +11,7 @@ from orchestrator.cli.output import DASH, cell, emit, say, table_lines
 from orchestrator.custody.affected import Affected
 from orchestrator.custody.draft import Draft, Need
 from orchestrator.custody.status import DraftStatus, Status
+from orchestrator.screenings.key_events import Announced
 
 DRAFT_SCHEMA = "assize.keys-draft/1"
 _SHORT = 8
@@ -171,3 +172,15 @@ def affected_lines(rows: Sequence[Affected]) -> list[str]:
     ]
     lines = table_lines(("entry", "key", "statement", "screening", "task, try, attempt", "file"), shown)
     return [*lines, f"{len(rows)} statements do not verify under the current trust root"]
+
+
+def show_announced(told: list[Announced]) -> None:
+    """Which notices about keys are in the log now, and which are still to be issued."""
+    for one in told:
+        if one.digest is not None:
+            click.echo(cell(f"notice  {one.digest[:16]}: key {one.keyid} {one.event}"))
+        else:
+            say(
+                f"no notice about key {one.keyid} was logged: {one.problem}; later: assize certificates "
+                f"notice {one.keyid} --kind key-event --event {one.event} --reason TEXT"
+            )

@@ -8,12 +8,12 @@ from typing import BinaryIO, Final
 
 import click
 
-from orchestrator.certificates import trust
 from orchestrator.certificates.log_status import ShardStatus, current, statuses, verifier_of
 from orchestrator.certificates.logged import statement_path
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.cli import exits
 from orchestrator.cli.output import DASH, cell, emit, home_of, json_option, say, table
+from orchestrator.custody.roots import RootStore
 from orchestrator.errors import UsageError
 from orchestrator.home import Home
 from orchestrator.log import publishing, witnessed
@@ -136,7 +136,10 @@ def cosign(context: click.Context, answer: BinaryIO, origin: str | None, as_json
     root = _root(home)
     name = _chosen(home, root, origin)
     if not root.witness_policy.witnesses:
-        raise UsageError("the trust root names no witnesses", hint="publish one with a witness policy first")
+        raise UsageError(
+            "the trust root names no witnesses",
+            hint="assize keys ceremony --witness-policy FILE, then publish",
+        )
     raw = answer.read(LIMIT_BYTES + 1)
     found = witnessed.collect(home.log / name, home.log_state / name, verifier_of(root, name), raw)
     seen, rule = found.witnessing, root.witness_policy.rule
@@ -189,10 +192,11 @@ def publish(context: click.Context, directory: Path, again: bool, as_json: bool)
 
 
 def _root(home: Home) -> TrustRoot:
-    if not home.trust_root.is_file():
+    roots = RootStore.of(home)
+    if not roots.exists:
         raise UsageError(f"there is no trust root at {home.trust_root}", hint="the first screening makes one")
     try:
-        return trust.load(home.trust_root)
+        return roots.current()
     except VerificationError as error:
         raise UsageError(f"the trust root {home.trust_root} is refused: {error.message}") from None
 

@@ -28,7 +28,6 @@ from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.lookup import Meant, opening_of
 from orchestrator.verification.errors import VerificationError
 
-TRUST_ROOT_FILE: Final = "trust-root.json"
 EVIDENCE_FOLDER: Final = "evidence"
 TRIES_FOLDER: Final = "tries"
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -96,7 +95,8 @@ def export_folder(installation: Installation, meant: Meant, out: Path | None, *,
     for one in tries:
         raw = try_bundle(installation, one)
         done.files.append(_replace(folder / TRIES_FOLDER / try_bundle_name(one), raw))
-    done.files.append(write_file(folder / TRUST_ROOT_FILE, installation.home.trust_root.read_bytes()))
+    for path in installation.roots.files():
+        done.files.append(write_file(folder / path.name, path.read_bytes()))
     if evidence:
         _copy_evidence(installation, tries, folder / EVIDENCE_FOLDER, done)
     return done

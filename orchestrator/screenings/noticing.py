@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from orchestrator.certificates.errors import CertificateError
+from orchestrator.certificates.logbook import entry_of
 from orchestrator.certificates.notice_statement import (
     KeyEvent,
     Kind,
@@ -30,6 +31,7 @@ from orchestrator.log.errors import LogConflictError
 from orchestrator.screenings.bundling import predicate_of, statement_of, write_screening_bundle
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.lookup import Meant, find, opening_of
+from orchestrator.screenings.recertify import statement_from
 
 _REASON: Final = re.compile(r"[\x20-\x7e]{1,1000}")
 _KEY_ID: Final = re.compile(r"[0-9a-f]{6,64}")
@@ -157,7 +159,6 @@ def issue(installation: Installation, drafted: Drafted) -> Issued:
             hint="its trust root was made before certificates were logged; a new home has a log",
         )
     signer = installation.signer()
-    origin = installation.trust_root().keys[signer.keyid].log or ""
     _require_logged(installation, drafted)
     signed = signer.sign(drafted.statement)
     envelope, digest, fresh = signed.envelope, signed.digest, True
@@ -168,10 +169,15 @@ def issue(installation: Installation, drafted: Drafted) -> Issued:
         earlier = logbook.statement(conflict.held)
         if earlier is None or not _says_the_same(earlier, envelope):
             raise
-        index, fresh = logbook.prove([earlier])[0].index, False
-        envelope, digest = earlier, conflict.held.split(b"\n")[1].decode()
+        envelope, digest, fresh = earlier, conflict.held.split(b"\n")[1].decode(), False
+        if logbook.is_void(envelope):  # its key is revoked, so it holds for nobody any more
+            envelope = signer.sign(statement_from(earlier)).envelope
+            logbook.enter(envelope)
+        index = logbook.prove([envelope])[0].index
     if drafted.screening_id is not None:
         refresh(installation, drafted.screening_id)
+    root = installation.trust_root()
+    origin = root.keys[entry_of(envelope, root)[0]].log or ""
     return Issued(digest, index, origin, fresh, statement_of(envelope)["predicate"]["time"]["issuedAt"])
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from orchestrator.certificates import bundle, schema
 from orchestrator.certificates.errors import CertificateError
+from orchestrator.certificates.notice_statement import NoticePredicate
 from orchestrator.certificates.statements import (
     OpeningPredicate,
     Predicate,
@@ -29,6 +30,7 @@ _MODELS: Final[dict[str, type[Predicate]]] = {
     schema.OPENING: OpeningPredicate,
     schema.TRY: TryPredicate,
     schema.SUMMARY: SummaryPredicate,
+    schema.NOTICE: NoticePredicate,
 }
 
 
@@ -78,6 +80,17 @@ def recertify(installation: Installation, screening_id: str) -> Recertified:
             write_file(installation.home.root / one.path, raw)
     path = write_screening_bundle(installation, screening_id, _summary(stored))
     return Recertified(screening_id, len(doubtful), path)
+
+
+def renew_notice(installation: Installation, envelope: bytes) -> str:
+    """Sign and log a notice again; its digest. A notice of a revoked key holds for nobody: a pass that it
+    withdrew would count again."""
+    logbook, signer = installation.logbook(), installation.signer()
+    if logbook is None:
+        raise CertificateError("this trust root lists no log", hint="there is nothing to certify again")
+    signed = signer.sign(statement_from(envelope))
+    logbook.enter(signed.envelope)
+    return signed.digest
 
 
 def _summary(stored: list[StoredCertificate]) -> bytes | None:

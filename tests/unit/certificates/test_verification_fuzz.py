@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 
 from orchestrator import canonical, handover
 from orchestrator.certificates import archive, bundle, dsse, schema, trust
+from orchestrator.certificates.opened import read_signed
 from orchestrator.certificates.screening import verify_screening_bundle
-from orchestrator.certificates.verify import check_manifest, read_signed, verify_try_bundle
+from orchestrator.certificates.verify import check_manifest, verify_try_bundle
 from orchestrator.log import checkpoint, note, proof, tiles, witness
 from orchestrator.log.memory import CheckpointMemory
 from orchestrator.log.proof import LogVerifier
