@@ -95,15 +95,20 @@ class Lab:
         return Certifier(installation, installation.signer(), issuer, bench, screening)
 
     def certify(
-        self, screening: str, count: int | None = None, between: Callable[[int], None] = lambda number: None
+        self,
+        screening: str,
+        count: int | None = None,
+        between: Callable[[int], None] = lambda number: None,
+        before: Callable[[Certifier], None] = lambda certifier: None,
     ) -> Path | None:
         """Open, certify `count` of what is not certified (None: all, and close); the bundle when closed.
 
-        `between` is called before each certificate, while the signer is at work.
+        `between` is called before each certificate, while the signer is at work, `before` once.
         """
         installation = Installation.open(self.home)
         try:
             one = self.certifier(installation, screening)
+            before(one)
             one.open(SPONSORS)
             waiting = [
                 view.row["id"]

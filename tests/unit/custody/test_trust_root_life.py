@@ -26,6 +26,7 @@ from orchestrator.custody.errors import ChangeError, KeyFrozenError
 from orchestrator.errors import AssizeError
 from orchestrator.ledger.records import certificates
 from orchestrator.screenings.bundling import statement_of
+from orchestrator.screenings.certify import Certifier
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.recertify import recertify, statement_from
 
@@ -285,3 +286,31 @@ def _other(lab: Any, installation: Installation, old: str) -> bytes:
     key = lab.custodian().keyring.holder(old)
     signature = key.sign(dsse.pae(dsse.STATEMENT_TYPE, payload))
     return dsse.encode(payload, dsse.STATEMENT_TYPE, [(old, signature)])
+
+
+def test_a_signer_that_saw_an_older_log_signs_again(lab: Any) -> None:
+    """Another process moved the log past the end of the key between signing and entering: one statement is
+    logged, by the key whose turn it is."""
+    one = lab.screenings[0]
+    lab.certify(one, 1)
+    old, new = rotated(lab, 2)
+    steps.close(lab.custodian(), old)
+    lab.publish()
+    seen: list[int] = []
+
+    def lag(certifier: Certifier) -> None:
+        signer: Any = certifier._signer
+        real = signer._size_of
+
+        def size_of(origin: str) -> int:
+            seen.append(real(origin))
+            return 1 if len(seen) == 1 else seen[-1]
+
+        signer._size_of = size_of
+
+    path = lab.certify(one, before=lag)
+    log = next(iter(lab.newest.logs.values()))
+    assert seen[:2] == [2, 2]
+    assert lab.custodian().signed_by(old, log, 0) == [0, 1]
+    assert lab.custodian().signed_by(new, log, 0) == [2, 3, 4]
+    assert codes(path, lab.pinned)[0] == 0
