@@ -23,14 +23,13 @@ from orchestrator.certificates.logged import statement_path
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verify import signer_of
 from orchestrator.log import cleaning, entry, witnessed
-from orchestrator.log.audit import CHECKPOINT_FILE
-from orchestrator.log.checkpoint import Checkpoint, NoteKey, parse_body
+from orchestrator.log.checkpoint import Checkpoint, NoteKey
 from orchestrator.log.errors import LogBusyError, LogConflictError, LogError, LogStateError
 from orchestrator.log.files import Disk
 from orchestrator.log.held import HeldEntries
 from orchestrator.log.proof import LogVerifier, TlogProof
 from orchestrator.log.reader import LogReader
-from orchestrator.log.writer import SIGNED_FILE, LogWriter
+from orchestrator.log.writer import CLOSED_FILE, LogWriter, end_log
 from orchestrator.verification.errors import VerificationError
 
 WAIT_S: Final = 60.0
@@ -126,8 +125,7 @@ class Logbook:
 
         Raises `LogError` while it is still written, `VerificationError` for files that do not hold.
         """
-        later = shards.follower(self._trust, origin)
-        if self._trust.logs[origin].final_size is None and (later is None or not self._has_begun(later)):
+        if not self._has_ended(origin):
             raise LogError(f"{origin} is not closed: begin the next shard first")
         return shards.published(self.folder(origin), self._trust, origin)
 
@@ -176,19 +174,14 @@ class Logbook:
             )
         return key
 
-    def _has_begun(self, origin: str) -> bool:
-        """Whether anything is signed for a log beyond its empty tree, published or about to be."""
-        for path in (self._state / origin / SIGNED_FILE, self.folder(origin) / CHECKPOINT_FILE):
-            if path.exists():
-                body, empty_line, _ = path.read_bytes().partition(b"\n\n")
-                if parse_body(body + b"\n" if empty_line else body).size:
-                    return True
-        return False
+    def _has_ended(self, origin: str) -> bool:
+        """Whether a log takes nothing more: by the trust root, or because the next one was begun."""
+        closed = self._trust.logs[origin].final_size is not None
+        return closed or (self._state / origin / CLOSED_FILE).exists()
 
     def _check_open(self, origin: str) -> None:
         """Nothing is added to a shard that ended; asked under its lock, which `_begin` takes as well."""
-        later = shards.follower(self._trust, origin)
-        if self._trust.logs[origin].final_size is not None or (later is not None and self._has_begun(later)):
+        if self._has_ended(origin):
             raise SigningRefusedError(
                 f"the statement may not be logged: {origin} is closed",
                 hint="sign with the key of the shard after it",
@@ -208,19 +201,22 @@ class Logbook:
                 raise LogConflictError(f"{told} is in the log {name} already", held[1])
 
     def _begin(self, origin: str, writer: LogWriter) -> None:
-        """Append the link; the earlier shard is locked while its last checkpoint is read and linked to."""
+        """Append the link; the earlier shard is ended, and locked while its last checkpoint is linked to."""
         name = shards.earlier(self._trust, origin)[-1]
         log = self._trust.logs[name]
         if log.key.key.raw == self._key().public:
             with self._writing(name) as last:
-                writer.append([entry.shard_entry(last.head)])
+                writer.append([entry.shard_entry(last.end(origin))])
         elif log.final_size is None:
             raise LogStateError(
                 f"{name} is signed by another key, and the trust root does not say where it ended",
                 hint="record its final size in the trust root first",
             )
         else:
-            writer.append([entry.shard_entry(shards.published(self.folder(name), self._trust, name))])
+            head, disk = shards.published(self.folder(name), self._trust, name), self._disk()
+            disk.make_folder(str(self._state / name))
+            end_log(self._state / name, origin, disk)
+            writer.append([entry.shard_entry(head)])
 
     @contextmanager
     def _writing(self, origin: str) -> Iterator[LogWriter]:

@@ -25,13 +25,6 @@ def earlier(trust: TrustRoot, origin: str) -> tuple[str, ...]:
     return chain[: chain.index(origin)]
 
 
-def follower(trust: TrustRoot, origin: str) -> str | None:
-    """The shard after `origin`."""
-    chain = tuple(trust.logs)
-    at = chain.index(origin) + 1
-    return chain[at] if at < len(chain) else None
-
-
 def published(folder: Path, trust: TrustRoot, origin: str) -> Checkpoint:
     """The checkpoint that the log of `origin` publishes in `folder`, its signature checked.
 

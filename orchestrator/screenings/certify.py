@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.certificates import bundle, dsse, issue, runner
+from orchestrator.certificates.errors import SigningRefusedError
 from orchestrator.certificates.issue import OpenedScreening, TryFacts
 from orchestrator.certificates.metered import TRANSCRIPT_LIMIT_BYTES, usage_of
 from orchestrator.certificates.signer import Signed, Signer
@@ -220,7 +221,7 @@ class Certifier:
         try:
             entered = self._entered(signed)
             return entered, self._logbook.prove([entered.envelope])[0].encode()
-        except (LogError, VerificationError) as error:
+        except (LogError, SigningRefusedError, VerificationError) as error:
             raise UncertifiedError(f"attempt {attempt_id} is not logged: {error.message}") from error
 
     def _with_observations(self, view: AttemptView, end: RecordedEnd) -> RecordedEnd:
