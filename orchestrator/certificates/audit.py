@@ -289,12 +289,15 @@ class _Reading:
     def _statement(self, kind: str, digest: str, raw: bytes, where: str) -> Opened | None:
         """The published statement of an entry; None where it is not there or is another one."""
         path = self._folder / statement_path(digest)
-        if not path.exists():
-            self.withheld += 1
+        try:
+            envelope = tiles.read_file(path, ENTRY_LIMIT_BYTES)
+        except VerificationError as error:
+            if path.exists():  # it is there, and cannot be read as what it should be
+                self.findings += [replace(one, where=where) for one in error.findings]
+            self.withheld += not path.exists()
             return None
         self.read += 1
         try:
-            envelope = tiles.read_file(path, ENTRY_LIMIT_BYTES)
             opened = read_signed(envelope, kind, self._trust)
             place = entry.position(kind, opened.predicate)
             again = entry.digest_entry(opened.digest, opened.keyid, opened.signature, place)

@@ -23,14 +23,13 @@ from orchestrator.certificates.logged import statement_path
 from orchestrator.certificates.opened import signer_of
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.log import cleaning, entry, witnessed
-from orchestrator.log.audit import CHECKPOINT_FILE
-from orchestrator.log.checkpoint import Checkpoint, NoteKey, parse_body
+from orchestrator.log.checkpoint import Checkpoint, NoteKey
 from orchestrator.log.errors import LogBusyError, LogConflictError, LogError, LogStateError
 from orchestrator.log.files import Disk
 from orchestrator.log.held import HeldEntries
 from orchestrator.log.proof import LogVerifier, TlogProof
 from orchestrator.log.reader import LogReader
-from orchestrator.log.writer import SIGNED_FILE, LogWriter
+from orchestrator.log.writer import CLOSED_FILE, LogWriter, end_log
 from orchestrator.verification.errors import VerificationError
 
 WAIT_S: Final = 60.0
@@ -132,8 +131,7 @@ class Logbook:
 
         Raises `LogError` while it is still written, `VerificationError` for files that do not hold.
         """
-        later = shards.follower(self._trust, origin)
-        if self._trust.logs[origin].final_size is None and (later is None or not self._has_begun(later)):
+        if not self._has_ended(origin):
             raise LogError(f"{origin} is not closed: begin the next shard first")
         return shards.published(self.folder(origin), self._trust, origin)
 
@@ -203,19 +201,14 @@ class Logbook:
             raise KeyPositionError(f"{origin} is not the log that is written to; it has another key")
         raise CertificateError("the log key of this installation is that of no log in the trust root")
 
-    def _has_begun(self, origin: str) -> bool:
-        """Whether anything is signed for a log beyond its empty tree, published or about to be."""
-        for path in (self._state / origin / SIGNED_FILE, self.folder(origin) / CHECKPOINT_FILE):
-            if path.exists():
-                body, empty_line, _ = path.read_bytes().partition(b"\n\n")
-                if parse_body(body + b"\n" if empty_line else body).size:
-                    return True
-        return False
+    def _has_ended(self, origin: str) -> bool:
+        """Whether a log takes nothing more: by the trust root, or because the next one was begun."""
+        closed = self._trust.logs[origin].final_size is not None
+        return closed or (self._state / origin / CLOSED_FILE).exists()
 
     def _check_open(self, origin: str) -> None:
         """Nothing is added to a shard that ended; asked under its lock, which `_begin` takes as well."""
-        later = shards.follower(self._trust, origin)
-        if self._trust.logs[origin].final_size is not None or (later is not None and self._has_begun(later)):
+        if self._has_ended(origin):
             raise KeyPositionError(
                 f"the statement may not be logged: {origin} is closed",
                 hint="sign with the key of the shard after it",
@@ -240,29 +233,33 @@ class Logbook:
         return held[1].split(b"\n")[1] == raw.split(b"\n")[1] and shards.is_void(self._trust, name, *held)
 
     def _begin(self, origin: str, writer: LogWriter) -> None:
-        """Append the link; the earlier shard is locked while its last checkpoint is read and linked to."""
+        """Append the link; the earlier shard is ended, and locked while its last checkpoint is linked to."""
         name = shards.earlier(self._trust, origin)[-1]
         log = self._trust.logs[name]
         if log.final_size is not None:
-            writer.append([entry.shard_entry(self._ended(name))])
+            writer.append([entry.shard_entry(self._ended(name, origin))])
         elif log.key.key.raw == self._key().public:
             with self._writing(name) as last:
-                writer.append([entry.shard_entry(last.head)])
+                writer.append([entry.shard_entry(last.end(origin))])
         else:
             raise LogStateError(
                 f"{name} is signed by another key, and the trust root does not say where it ended",
                 hint="record its final size in the trust root first",
             )
 
-    def _ended(self, name: str) -> Checkpoint:
-        """The last checkpoint of a closed shard; raises `LogStateError` where it is not there."""
+    def _ended(self, name: str, origin: str) -> Checkpoint:
+        """The last checkpoint of a closed shard that `origin` follows; raises `LogStateError`."""
         try:
-            return shards.ended(self.folder(name), self._trust, name)
+            head = shards.ended(self.folder(name), self._trust, name)
         except VerificationError as error:
             raise LogStateError(
                 f"the shard after {name} cannot begin: {error.message}",
                 hint=f"restore {self.folder(name)} from the published copy",
             ) from error
+        disk = self._disk()
+        disk.make_folder(str(self._state / name))
+        end_log(self._state / name, origin, disk)
+        return head
 
     @contextmanager
     def _writing(self, origin: str) -> Iterator[LogWriter]:

@@ -27,9 +27,9 @@ def earlier(trust: TrustRoot, origin: str) -> tuple[str, ...]:
 
 
 def follower(trust: TrustRoot, origin: str) -> str | None:
-    """The shard after `origin`."""
+    """The shard after `origin`; None for the newest one, and for one that the trust root does not list."""
     chain = tuple(trust.logs)
-    at = chain.index(origin) + 1
+    at = chain.index(origin) + 1 if origin in trust.logs else len(chain)
     return chain[at] if at < len(chain) else None
 
 

@@ -19,7 +19,13 @@ from typing import Final
 from orchestrator.log import checkpoint, cleaning, note, tiles, tree
 from orchestrator.log.audit import CHECKPOINT_FILE
 from orchestrator.log.checkpoint import Checkpoint, NoteKey
-from orchestrator.log.errors import LogBusyError, LogConflictError, LogError, LogStateError
+from orchestrator.log.errors import (
+    LogBusyError,
+    LogClosedError,
+    LogConflictError,
+    LogError,
+    LogStateError,
+)
 from orchestrator.log.files import Disk
 from orchestrator.log.keys import KeyIndex
 from orchestrator.log.note import Signature
@@ -27,6 +33,8 @@ from orchestrator.log.tiles import ENTRIES, WIDTH, Edge, Tiles, tile_path
 from orchestrator.verification.errors import VerificationError
 
 SIGNED_FILE: Final = "signed"
+CLOSED_FILE: Final = "closed"
+"""In the folder of the record: this log takes nothing more, and which one goes on from it."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +193,23 @@ class LogWriter:
             except VerificationError as error:
                 raise LogStateError(f"the log is damaged: {error.message}") from error
 
+    def end(self, follower: str) -> Checkpoint:
+        """Take nothing more, for good and in every process; `follower` is the log that goes on from here.
+
+        Returns the last tree head. Again: nothing changes.
+        """
+        with self._turn:
+            self._check_usable()
+            end_log(self._signed.parent, follower, self._disk)
+            return self._head
+
     def _append(self, entries: Sequence[bytes], keys: list[bytes]) -> Appended:
         size = self._head.size
+        if self._signed.with_name(CLOSED_FILE).exists():
+            indexes, fresh = self._place(entries, keys)
+            if fresh:
+                raise LogClosedError(f"the log {self._head.origin} is closed")
+            return Appended(indexes, self._note.encode())
         if self._keys.extend(keys, unseen=True):
             indexes, fresh = tuple(range(size, size + len(keys))), list(entries)
         else:
@@ -354,6 +377,15 @@ class LogWriter:
             self._keys.extend(keys_of(entries[max(known - number * WIDTH, 0) :]), unseen=False)
             if len(entries) < WIDTH:
                 self._tail = entries
+
+
+def end_log(state: Path, follower: str, disk: Disk) -> None:
+    """Write down, durably, that a log ended; to be called under its lock. Raises `LogStateError`."""
+    path, told = state / CLOSED_FILE, f"{follower}\n".encode()
+    if path.exists() and path.read_bytes() != told:
+        raise LogStateError(f"this log ended already, and another than {follower} goes on from it")
+    if not path.exists():
+        disk.publish(str(path), told)
 
 
 def keys_of(entries: Sequence[bytes]) -> list[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +26,16 @@ SCREENING_FILE: Final = "screening.zip"
 
 
 def write_file(path: Path, data: bytes) -> Path:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all; two processes at once write one after the other."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    finally:
+        os.close(folder)
     return path
 
 

@@ -238,7 +238,7 @@ class Certifier:
         try:
             entered = self._signed(statement)
             return entered, self._logbook.prove([entered.envelope])[0].encode()
-        except (LogError, VerificationError) as error:
+        except (LogError, KeyPositionError, VerificationError) as error:
             raise UncertifiedError(f"attempt {attempt_id} is not logged: {error.message}") from error
 
     def _with_observations(self, view: AttemptView, end: RecordedEnd) -> RecordedEnd:

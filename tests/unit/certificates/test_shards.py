@@ -25,7 +25,7 @@ from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verify import verify_try_bundle
 from orchestrator.log import entry
-from orchestrator.log.errors import LogConflictError, LogError, LogStateError
+from orchestrator.log.errors import LogClosedError, LogConflictError, LogError, LogStateError
 from orchestrator.log.files import Disk
 from orchestrator.log.tiles import Tiles
 from orchestrator.log.writer import LogWriter
@@ -33,7 +33,7 @@ from orchestrator.verification.errors import VerificationError
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 NEXT = "assize.example/test-lab/log/2027"
-YEARS = {"not_before": "2026-01-01T00:00:00Z", "not_after": "2028-01-01T00:00:00Z"}
+YEARS: dict[str, Any] = {"not_before": "2026-01-01T00:00:00Z", "not_after": "2028-01-01T00:00:00Z"}
 IN_OLD = 4
 
 
@@ -148,8 +148,19 @@ def test_the_old_shard_takes_nothing_more(year: Year, lab: Any, world: Any) -> N
     with pytest.raises(SigningRefusedError, match="closed"):
         year.logbook().enter(late)
     assert year.logbook().enter(year.tries[2]) == 3
-    old.enter(late)  # another process that never saw the new trust root: nobody can stop it ..
-    assert "shard-link" in year.audit().reasons  # .. but it shows
+    with pytest.raises(SigningRefusedError, match="closed"):
+        old.enter(late)  # a process that is at work since before the roll-over, with the older trust root
+    assert old.enter(year.tries[2]) == 3
+    state = year.folder / "state" / lab.ORIGIN
+    with LogWriter(old.folder(lab.ORIGIN), state, lab.ORIGIN, lab.key("log"), disk=FastDisk()) as writer:
+        with pytest.raises(LogClosedError):
+            writer.append([entry.statement_entry(b"", "0" * 32, bytes(64), _place(1))])
+        with pytest.raises(LogStateError, match="another than"):
+            writer.end("assize.example/test-lab/log/2028")
+    assert year.audit().exit_code == 0
+    (state / "closed").unlink()  # what a lab could do all the same shows
+    old.enter(late)
+    assert "shard-link" in year.audit().reasons
     with pytest.raises(LogStateError, match="does not begin with the last checkpoint"):
         year.logbook().enter(year.tries[-1])
 

@@ -31,7 +31,8 @@ from orchestrator.log.memory import CheckpointMemory
 from orchestrator.log.proof import LogVerifier
 from orchestrator.verification import wire
 from orchestrator.verification.errors import VerificationError
-from scoring.pack_score import View, score_pack
+from scoring.classify import View
+from scoring.pack_score import score_pack
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets" / "certificates"
 FUZZ = settings(

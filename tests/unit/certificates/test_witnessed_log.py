@@ -310,11 +310,11 @@ def test_a_reader_of_a_growing_copy_sees_a_whole_log(
             raise Stopped
         watched(source, destination)
 
-    monkeypatch.setattr(publishing.os, "replace", stopping)
+    monkeypatch.setattr(os, "replace", stopping)
     with pytest.raises(Stopped):
         publishing.publish(place.folder, target, place.verifier, bodies)
     assert audit_log(target, place.trust).size == 250
-    monkeypatch.setattr(publishing.os, "replace", watched)
+    monkeypatch.setattr(os, "replace", watched)
     publishing.publish(place.folder, target, place.verifier, bodies)
     assert sizes == sorted(sizes) and (sizes[0], sizes[-1]) == (250, 270)
     assert [name for name in names(target) if not TILES_LAYOUT.fullmatch(name)] == []
