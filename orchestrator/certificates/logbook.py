@@ -142,7 +142,8 @@ class Logbook:
             path = self.folder(origin) / statement_path(digest)
             if path.is_file():
                 envelope = path.read_bytes()
-                return envelope if entry_of(envelope, self._trust)[1] == raw else None
+                if entry_of(envelope, self._trust)[1] == raw:
+                    return envelope
         return None
 
     def renewed(self, envelopes: Sequence[bytes]) -> list[bytes]:

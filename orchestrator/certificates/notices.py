@@ -71,6 +71,11 @@ class Noticed:
     published: bool = False
     later: str | None = None
 
+    def summary(self) -> str:
+        """How many there are, through which size, and where those of later may be."""
+        later = "" if self.later is None else f"; later ones are in {self.later} (--log)"
+        return f"{len(self.notices) or 'none'} through size {self.through}{later}"
+
     def about(self, *subjects: str) -> tuple[Notice, ...]:
         """Those about any of these digests."""
         return tuple(one for one in self.notices if one.subject in subjects)

@@ -119,7 +119,7 @@ def _log_rows(result: TryResult | ScreeningResult) -> list[str]:
     noticed, check = result.noticed, by_name["notices"]
     if noticed is None or noticed.through is None:
         return [*rows, row("notices", check.detail if check.status == "not-done" else "unknown")]
-    rows.append(row("notices", f"{len(noticed.notices) or 'none'} through size {noticed.through}"))
+    rows.append(row("notices", noticed.summary()))
     return [*rows, *(row("notice", notice_line(one)) for one in noticed.notices[:_SHOWN])]
 
 

@@ -61,10 +61,7 @@ def _done(name: str, log: Standing | None) -> str | None:
 
 def _noticed(noticed: Noticed | None) -> str | None:
     """How many notices there are through which size; None where nobody looked."""
-    if noticed is None or noticed.through is None:
-        return None
-    later = "" if noticed.later is None else f"; later ones are in {noticed.later} (--log)"
-    return f"{len(noticed.notices) or 'none'} through size {noticed.through}{later}"
+    return None if noticed is None or noticed.through is None else noticed.summary()
 
 
 def _place(log: Standing) -> str:
