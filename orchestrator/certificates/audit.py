@@ -261,13 +261,14 @@ class _Reading:
         objections = [replace(one, where=where) for one in trusted.objections(index)]
         if objections:
             self._doubtful[digest] = objections
+        opened = None
         if kind == schema.NOTICE:
-            self._notice(index, digest, raw, where, holds=not objections)
+            opened = self._notice(index, digest, raw, where, holds=not objections)
         elif not is_other:
             self._order(kind, screening, where)
             opened = self._statement(kind, digest, raw, where)
-            if opened is not None and not objections and self._doubtful.pop(digest, None):
-                self.again += 1
+        if opened is not None and not objections and self._doubtful.pop(digest, None):
+            self.again += 1
 
     def _order(self, kind: str, screening: str, where: str) -> None:
         if kind == schema.OPENING:
@@ -277,7 +278,7 @@ class _Reading:
         if kind == schema.SUMMARY:
             self.closed.add(screening)
 
-    def _notice(self, index: int, digest: str, raw: bytes, where: str, *, holds: bool) -> None:
+    def _notice(self, index: int, digest: str, raw: bytes, where: str, *, holds: bool) -> Opened | None:
         opened = self._statement(schema.NOTICE, digest, raw, where)
         if opened is None:
             if not (self._folder / statement_path(digest)).exists():
@@ -285,6 +286,7 @@ class _Reading:
                 self.findings.append(Finding("notice-withheld", told, where))
         elif holds and all(one.rule.exit_code == EXIT_OK for one in opened.findings):
             self.notices.append(notice_of(opened, index, self._origin))
+        return opened
 
     def _statement(self, kind: str, digest: str, raw: bytes, where: str) -> Opened | None:
         """The published statement of an entry; None where it is not there or is another one."""

@@ -12,7 +12,7 @@ from orchestrator.certificates import schema
 from orchestrator.certificates.errors import SigningRefusedError
 from orchestrator.certificates.signer import FileSigner, Signed
 from orchestrator.certificates.statements import Statement
-from orchestrator.certificates.trust import TrustedKey, TrustRoot
+from orchestrator.certificates.trust import USAGES, TrustedKey, TrustRoot
 from orchestrator.custody.errors import KeyFrozenError
 from orchestrator.custody.keyring import Keyring
 from orchestrator.evidence.store import EvidenceStore
@@ -82,6 +82,11 @@ class HomeSigner:
             raise KeyFrozenError(
                 f"no key may sign {usage}: {frozen[-1]} is frozen and none takes its place",
                 hint="`assize keys status` says what is missing",
+            )
+        if any(candidates(root, other, index) for other in USAGES):
+            raise SigningRefusedError(
+                f"the trust root lists no usage {usage} for a key that may sign now",
+                hint="a key that `assize keys rotate` makes has it; draft one, sign and publish",
             )
         raise SigningRefusedError(
             f"the trust root has no key that may sign {usage} at entry {index}",

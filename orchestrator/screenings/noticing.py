@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from orchestrator.certificates.errors import CertificateError
-from orchestrator.certificates.logbook import entry_of
+from orchestrator.certificates.logbook import Logbook, entry_of
 from orchestrator.certificates.notice_statement import (
     KeyEvent,
     Kind,
@@ -32,6 +32,7 @@ from orchestrator.screenings.bundling import predicate_of, statement_of, write_s
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.lookup import Meant, find, opening_of
 from orchestrator.screenings.recertify import statement_from
+from orchestrator.verification.errors import VerificationError
 
 _REASON: Final = re.compile(r"[\x20-\x7e]{1,1000}")
 _KEY_ID: Final = re.compile(r"[0-9a-f]{6,64}")
@@ -161,7 +162,7 @@ def issue(installation: Installation, drafted: Drafted) -> Issued:
     signer = installation.signer()
     _require_logged(installation, drafted)
     signed = signer.sign(drafted.statement)
-    envelope, digest, fresh = signed.envelope, signed.digest, True
+    envelope, digest, fresh = signed.envelope, signed.digest, not _is_logged(logbook, signed.envelope)
     try:
         index = logbook.enter(envelope)
     except LogConflictError as conflict:
@@ -179,6 +180,14 @@ def issue(installation: Installation, drafted: Drafted) -> Issued:
     root = installation.trust_root()
     origin = root.keys[entry_of(envelope, root)[0]].log or ""
     return Issued(digest, index, origin, fresh, statement_of(envelope)["predicate"]["time"]["issuedAt"])
+
+
+def _is_logged(logbook: Logbook, envelope: bytes) -> bool:
+    try:
+        logbook.prove([envelope])
+    except VerificationError:
+        return False
+    return True
 
 
 def _require_logged(installation: Installation, drafted: Drafted) -> None:

@@ -374,14 +374,17 @@ def test_replaced_by_names_another_certificate(ask: Callable[..., Any], made: An
 def test_an_old_trust_root_is_refused_by_the_usage_that_it_lacks(
     ask: Callable[..., Any], made: Any, tmp_path: Path
 ) -> None:
-    """A home from before there were notices: the sentence names what has to be published."""
+    """A home from before there were notices: the sentence names what helps, and that does help."""
     from orchestrator.certificates import founding
     from orchestrator.certificates.keys import SigningKey
+    from orchestrator.custody import passphrase
+    from orchestrator.custody.roots import SEEN_FILE
 
     home = Home(tmp_path / "home")
     known = trust.load(home.trust_root)
-    key = SigningKey.load(home.keys / "certificate.pem")
-    log = SigningKey.load(home.keys / "log.pem")
+    secret = passphrase.path_of(home.keys)
+    key = SigningKey.load(home.keys / "certificate.pem", secret)
+    log = SigningKey.load(home.keys / "log.pem", secret)
     (origin,) = known.logs
     entry = founding.key_entry(
         key.public,
@@ -391,7 +394,7 @@ def test_an_old_trust_root_is_refused_by_the_usage_that_it_lacks(
         log=origin,
     )
     raw = founding.build(
-        [SigningKey.load(home.keys / "root.pem")],
+        [SigningKey.load(home.keys / "root.pem", secret)],
         [entry],
         issuer=known.issuer,
         issued_at=known.issued_at,
@@ -399,9 +402,14 @@ def test_an_old_trust_root_is_refused_by_the_usage_that_it_lacks(
         logs=[founding.log_entry(origin, log.public)],
     )
     home.trust_root.write_bytes(raw)
+    (home.keys / SEEN_FILE).unlink()
     ran = ask("certificates", "notice", made.try_id("first"), *SUPERSEDED, "--yes")
     assert ran.code == 1
-    assert "lists no usage notice/v1" in ran.err and "next version of the trust root" in ran.err
+    assert "lists no usage notice/v1" in ran.err and "assize keys rotate" in ran.err
+    status = json.loads(ask("log", "status", "--json").out)
+    for step in (("rotate", "--at", str(status["logs"][0]["size"])), ("sign", "--yes"), ("publish", "--yes")):
+        assert ask("keys", *step).code == 0
+    assert ask("certificates", "notice", made.try_id("first"), *SUPERSEDED, "--yes").code == 0
 
 
 def test_a_private_screening_has_evidence_and_nothing_signed(cli: Any, hidden: Any, tmp_path: Path) -> None:
