@@ -40,7 +40,9 @@ def check(value: object, depth: int = 0) -> None:
         for key, item in value.items():
             if not isinstance(key, str) or not key.isascii():
                 raise CanonicalFormError("an object key is not an ASCII string")
-            check(item, depth + 1)
+            # Most values of what we sign are ASCII strings: these need no call of their own.
+            if item.__class__ is not str or depth >= MAX_DEPTH or not item.isascii():
+                check(item, depth + 1)
     elif isinstance(value, (list, tuple)):
         for item in value:
             check(item, depth + 1)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.certificates.bundle import SCREENING_LIMIT_BYTES, ScreeningFiles, decode_screening
+from orchestrator.certificates.notices import NoticeSource
 from orchestrator.certificates.screening import Slot, check_screening, last_attempts, slot_of
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import ScreeningResult, TryResult, Verdict, part_verdict
@@ -48,6 +49,7 @@ def from_bundle(
     population: Population | None = None,
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
+    published: NoticeSource | None = None,
 ) -> Handover:
     """Verify a screening bundle and hand its tries over; see `from_files`."""
     files = decode_screening(read_source(source, SCREENING_LIMIT_BYTES))
@@ -59,6 +61,7 @@ def from_bundle(
         population=population,
         store=store,
         policy=policy,
+        published=published,
     )
 
 
@@ -71,16 +74,18 @@ def from_files(
     population: Population | None = None,
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
+    published: NoticeSource | None = None,
 ) -> Handover:
     """Verify the files of a screening (also one that is still open) and hand its tries over.
 
     Each planned slot gives at most one try: its last sound certificate as `valid`; else a certificate of
     this slot that does not hold, or one that the signed summary lists and whose file is broken, as
     `invalid`; else nothing. What no certificate states comes from the caller or stays None: whether the
-    pack is current, its manifest's `tags` by task, and the `population` that the tasks are. Raises
-    `VerificationError` when the opening does not hold.
+    pack is current, its manifest's `tags` by task, and the `population` that the tasks are. A pass that a
+    notice withdraws (in the bundle or `published`) is `invalid`; a failure is a failure under any notice.
+    Raises `VerificationError` when the opening does not hold.
     """
-    result = check_screening(files, trust, store=store, policy=policy)
+    result = check_screening(files, trust, store=store, policy=policy, published=published)
     opening = result.opening
     broken = [f for f in result.findings if f.where == "opening"]
     if opening is None or part_verdict(broken, Part.AUTHENTIC) is not Verdict.YES:
@@ -88,7 +93,7 @@ def from_files(
         raise VerificationError(first.code, f"the opening does not hold: {first.detail}", more=tuple(more))
     plan = plan_of(opening, pack_is_current=pack_is_current, tags=tags, population=population)
     chosen: dict[Slot, VerifiedTry] = {
-        slot: _from_certificate(one)
+        slot: _withdrawn(one, plan) or _from_certificate(one)
         for slot, one in last_attempts(result.tries).items()
     }
     for one in result.tries:
@@ -227,6 +232,14 @@ def _from_certificate(one: TryResult) -> VerifiedTry:
         checks_passed=result["checksPassed"],
         checks_total=result["checksTotal"],
     )
+
+
+def _withdrawn(one: TryResult, plan: Plan) -> VerifiedTry | None:
+    """A pass whose claim its issuer withdrew by a notice; None for anything else."""
+    body = one.predicate or {}
+    if not one.voided or body["result"]["outcome"] != Outcome.PASSED:
+        return None
+    return _from_broken(body, one.digest or "", plan)
 
 
 def _from_broken(body: dict[str, Any], digest: str, plan: Plan) -> VerifiedTry:

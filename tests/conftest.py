@@ -49,6 +49,14 @@ class Control:
         return self.stop
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_passphrase_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Homes keep the passphrase of their keys in the user's configuration; those of tests do not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
     """The engine that `make setup` ensured; these tests fail, never skip, without one."""

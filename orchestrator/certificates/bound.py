@@ -63,14 +63,15 @@ def _other_terms(chain: Chain, predicate: TryPredicate) -> str | None:
     conditions, opened = predicate.conditions, chain.records[0]["data"]
     try:
         capped = (opened["cap_nusd"], opened["step_limit"])
-        models = {pin["model"] for pin in opened["pins"]}
+        pins = {(pin["model"], pin["provider"]) for pin in opened["pins"]}
         policy, rehearsal = _policy(opened), opened["rehearsal"]
     except (KeyError, TypeError):
         raise TranscriptError(1, "does not open a lane") from None
     if capped != (conditions.cost_cap_nusd, conditions.step_limit):
         return "the transcript was made under another cap or step limit"
-    if not models <= {model.id for model in predicate.agent.models}:
-        return "the transcript allows other models than the agent's"
+    sold = {(model.id, model.provider) for model in predicate.agent.models}
+    if any((model, provider) not in sold and (model, None) not in sold for model, provider in pins):
+        return "the transcript allows other models than the agent's, or other providers of them"
     if canonical.digest(policy) != conditions.network_policy.digest.sha256:
         return "the transcript was made under another network policy or other prices"
     if (rehearsal is not None) != (predicate.sandbox.level == "simulated"):

@@ -17,6 +17,12 @@ class SigningRefusedError(CertificateError):
     code = "signing-refused"
 
 
+class KeyPositionError(SigningRefusedError):
+    """The key of a statement may not sign at the position that the log has reached: sign it again."""
+
+    code = "key-position"
+
+
 class KeyFileError(CertificateError):
     """A key file is missing, readable by others, or not a usable key."""
 

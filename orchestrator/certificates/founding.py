@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.trust import USAGES, TrustRoot
 from orchestrator.log.checkpoint import log_key
 from orchestrator.log.entry import shard_origin
+from orchestrator.log.files import Disk
 from orchestrator.verification import ed25519, wire
 
 VALID_YEARS: Final = 2
@@ -39,7 +39,7 @@ def key_entry(
 ) -> dict[str, Any]:
     """One entry of `certificateKeys`; `log` is the origin of the log that its positions count in."""
     return {
-        **_root_entry(public),
+        **root_entry(public),
         "usages": list(usages),
         "log": log,
         "fromIndex": from_index,
@@ -55,7 +55,8 @@ def log_entry(origin: str, public: bytes, *, final_size: int | None = None) -> d
     return {"origin": origin, "vkey": log_key(origin, public).key.vkey, "finalSize": final_size}
 
 
-def _root_entry(public: bytes) -> dict[str, Any]:
+def root_entry(public: bytes) -> dict[str, Any]:
+    """One entry of `root.keys`."""
     return {
         "keyid": ed25519.key_id(public),
         "alg": ed25519.ALGORITHM,
@@ -89,7 +90,7 @@ def build(
             "issuedAt": issued_at,
             "expiresAt": expires_at,
             "previous": before,
-            "root": {"threshold": threshold, "keys": [_root_entry(key.public) for key in roots]},
+            "root": {"threshold": threshold, "keys": [root_entry(key.public) for key in roots]},
             "certificateKeys": list(certificate_keys),
             "logs": list(logs),
             "witnessPolicy": witness_policy,
@@ -108,7 +109,8 @@ def _key(path: Path, passphrase_file: Path | None) -> SigningKey:
     return key
 
 
-def _years_later(at: datetime, years: int) -> str:
+def years_later(at: datetime, years: int = VALID_YEARS) -> str:
+    """The UTC text of the same day in a later year, never after the 28th."""
     day = min(at.day, 28)
     return at.replace(year=at.year + years, day=day).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -139,7 +141,7 @@ def create(
     certificate = _key(keys / CERTIFICATE_KEY_FILE, passphrase_file)
     log = _key(keys / LOG_KEY_FILE, passphrase_file)
     now = datetime.fromtimestamp(now_unix_ms // 1000, UTC)
-    start, end = now.strftime("%Y-%m-%dT%H:%M:%SZ"), _years_later(now, VALID_YEARS)
+    start, end = now.strftime("%Y-%m-%dT%H:%M:%SZ"), years_later(now)
     origin = origin_of(issuer, now.year)
     entry = key_entry(certificate.public, not_before=start, not_after=end, log=origin)
     raw = build(
@@ -151,7 +153,5 @@ def create(
         logs=[log_entry(origin, log.public)],
     )
     checked = trust.parse(raw)
-    temporary = trust_root.with_name(trust_root.name + ".new")
-    temporary.write_bytes(raw)
-    os.replace(temporary, trust_root)
+    Disk().publish(str(trust_root), raw)
     return checked

@@ -7,11 +7,12 @@ proofs share is verified once. Which log, which positions and which witnesses co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
+from orchestrator.certificates import shards, trust
 from orchestrator.certificates.trust import TrustedKey, TrustRoot
 from orchestrator.log import entry, memory
 from orchestrator.log.checkpoint import Checkpoint
@@ -60,7 +61,8 @@ class Standing:
     """What the log says: `entries` of ours under one checkpoint of `size`, `index` where there is one.
 
     `remembered` is the size that the verifier remembered and found consistent. `cosigned` of `known`
-    witnesses signed; `quorum_at` is UTC text.
+    witnesses signed; `quorum` is the rule how many must, None where none is asked; `quorum_at` is UTC text.
+    `earlier` are the shards before this one that hold entries of ours too.
     """
 
     origin: str
@@ -72,6 +74,8 @@ class Standing:
     known: int
     required: bool
     quorum_at: str | None
+    quorum: str | None = None
+    earlier: tuple[Standing, ...] = ()
 
 
 def utc(seconds: int) -> str:
@@ -100,22 +104,37 @@ class LogChecks:
     """
 
     def __init__(
-        self, trust: TrustRoot, known: CheckpointMemory | None = None, consistency: Consistency | None = None
+        self, root: TrustRoot, known: CheckpointMemory | None = None, consistency: Consistency | None = None
     ) -> None:
-        self.trust = trust
         self._memory = known
         self._consistency = consistency
-        self._verifiers = {
-            origin: LogVerifier(log.key, trust.witness_policy) for origin, log in trust.logs.items()
-        }
+        self._set(root)
         self._seen: dict[Checkpoint, _Seen] = {}
         self._current: _Seen | None = None
         self._first_time: tuple[Witnessing, str | None] | None = None
 
-    def check(self, statement: Verified, proof: bytes | None) -> tuple[int | None, list[Finding]]:
+    def _set(self, root: TrustRoot) -> None:
+        self.trust = root
+        self._verifiers = {
+            origin: LogVerifier(log.key, root.witness_policy) for origin, log in root.logs.items()
+        }
+
+    def follow(self, chain: Sequence[bytes]) -> None:
+        """Go on to the newest version that a bundle's `trustRootChain` leads to, before anything is checked.
+
+        The chain is not trusted: each version has to be signed as the one before it asks. What does not
+        follow is ignored, and so is everything when the chain is empty.
+        """
+        if chain:
+            self._set(trust.follow_all(self.trust, chain))
+
+    def check(
+        self, statement: Verified, proof: bytes | None, *, aside: bool = False
+    ) -> tuple[int | None, list[Finding]]:
         """The index of a statement in the log, and what speaks against it being there.
 
-        Under a trust root without logs nothing does, and there is no index.
+        Under a trust root without logs nothing does, and there is no index. What is checked `aside` (a
+        notice about what is verified) is not among the entries that `standing` counts.
         """
         key, issued_at = self.trust.keys[statement.keyid], statement.predicate["time"]["issuedAt"]
         if key.log is None:
@@ -127,12 +146,12 @@ class LogChecks:
             missing = Finding("not-logged", "no proof that the log has this statement")
             return None, [missing, *self._expiry(issued_at)]
         try:
-            return self._placed(statement, key, issued_at, proof)
+            return self._placed(statement, key, issued_at, proof, aside=aside)
         except VerificationError as error:
             return None, [*error.findings, *self._expiry(issued_at)]
 
     def _placed(
-        self, statement: Verified, key: TrustedKey, issued_at: str, proof: bytes
+        self, statement: Verified, key: TrustedKey, issued_at: str, proof: bytes, *, aside: bool
     ) -> tuple[int, list[Finding]]:
         where = entry.position(statement.kind, statement.predicate)
         raw = entry.digest_entry(statement.digest, statement.keyid, statement.signature, where)
@@ -144,7 +163,8 @@ class LogChecks:
             seen = self._current = self._seen.setdefault(head, _Seen(head, located.witnessing))
             if not seen.witnessing.met:
                 seen.witnessing = located.witnessing
-        seen.entries, seen.index = seen.entries + 1, located.index
+        if not aside:
+            seen.entries, seen.index = seen.entries + 1, located.index
         found = key.objections(located.index)
         if final is not None and head.size > final:
             found.append(Finding("log-closed", f"{origin} ended at {final}, its checkpoint says {head.size}"))
@@ -167,6 +187,10 @@ class LogChecks:
         if issued_at < self.trust.expires_at:
             return []
         return [Finding("trust-root-expired", f"issued {issued_at}, after the trust root expired")]
+
+    def size_of(self, origin: str) -> int | None:
+        """The size of the largest checkpoint of a log that a proof led to."""
+        return max((one.size for one in self._seen if one.origin == origin), default=None)
 
     def conclude(self) -> list[Finding]:
         """What is to be said once per checkpoint: witnesses, and what the verifier remembers."""
@@ -212,11 +236,22 @@ class LogChecks:
             for checkpoint in self._seen:
                 self._memory.remember(checkpoint)
 
+    def precedes(self, one: tuple[str, int], other: tuple[str, int]) -> bool:
+        """Whether an entry, given as (key id, index), was logged before another: shards follow each other."""
+        first, second = self.trust.keys[one[0]].log, self.trust.keys[other[0]].log
+        if first == second or first is None or second is None:
+            return one[1] < other[1]
+        return first in shards.earlier(self.trust, second)
+
     def standing(self) -> Standing | None:
-        """What to report, of the largest checkpoint; None when no proof led to one."""
-        seen = max(self._seen.values(), key=lambda one: one.checkpoint.size, default=None)
-        if seen is None:
-            return None
+        """What to report, of the largest checkpoint of the newest shard; None when no proof led to one."""
+        largest: dict[str, _Seen] = {}
+        for seen in sorted(self._seen.values(), key=lambda one: one.checkpoint.size):
+            largest[seen.checkpoint.origin] = seen
+        found = [self._standing(largest[origin]) for origin in self.trust.logs if origin in largest]
+        return replace(found[-1], earlier=tuple(found[:-1])) if found else None
+
+    def _standing(self, seen: _Seen) -> Standing:
         witnessing, quorum_at = seen.witnessing, seen.witnessing.quorum_at
         return Standing(
             seen.checkpoint.origin,
@@ -228,4 +263,5 @@ class LogChecks:
             witnessing.known,
             witnessing.required,
             None if quorum_at is None else utc(quorum_at),
+            self.trust.witness_policy.rule,
         )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from orchestrator.certificates.statements import PriceList, Sha256, TranscriptHead, Usage
+from pydantic import ValidationError
+
+from orchestrator.certificates.statements import PriceList, Provider, Sha256, TranscriptHead, Usage
 from orchestrator.evidence import metering
-from orchestrator.evidence.transcript import read
+from orchestrator.evidence.transcript import Chain, TranscriptError, read
 
 TRANSCRIPT_LIMIT_BYTES: Final = 1 << 30
 
@@ -30,7 +33,19 @@ def usage_of(transcript: bytes) -> Usage:
         paid_tool_calls_nusd=figures["paidToolCallsNusd"],
         price_list=PriceList(id=prices.id, date=prices.date, digest=Sha256(sha256=prices.digest)),
         transcript=TranscriptHead(records=len(chain.records), head=Sha256(sha256=chain.head)),
+        providers=_providers(chain),
     )
+
+
+def _providers(chain: Chain) -> tuple[Provider, ...] | None:
+    """Where the lane's providers are, from its first record; None for one that does not tell."""
+    told = chain.records[0]["data"].get("providers")
+    if not isinstance(told, Mapping):
+        return None
+    try:
+        return tuple(Provider(name=name, address=address) for name, address in sorted(told.items()))
+    except ValidationError:
+        raise TranscriptError(1, "names a provider whose address cannot be published") from None
 
 
 def ledger_of(transcript: bytes) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from orchestrator.certificates.notices import Notice
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import Check, EvidenceTally, ScreeningResult, TryResult, Verdict
 from orchestrator.verification.errors import REASONS, Finding
@@ -50,6 +51,7 @@ def _common(result: TryResult | ScreeningResult, trust: TrustRoot | None) -> dic
         "findings": [finding_data(finding) for finding in result.findings],
         "evidence": asdict(result.evidence),
         "log": None if result.log is None else asdict(result.log),
+        "notices": None if result.noticed is None else asdict(result.noticed),
         "trustRoot": None if trust is None else {"version": trust.version, "sha256": trust.sha256},
         "limits": LIMITS,
     }
@@ -114,7 +116,17 @@ def _log_rows(result: TryResult | ScreeningResult) -> list[str]:
     by_name = {check.name: check for check in result.checks}
     both = [by_name[name] for name in ("logged", "witnessed")]
     rows = [row(check.name, f"{_SAID[check.status]:<4} {check.detail}") for check in both]
-    return [*rows, row("notices", by_name["notices"].detail)]
+    noticed, check = result.noticed, by_name["notices"]
+    if noticed is None or noticed.through is None:
+        return [*rows, row("notices", check.detail if check.status == "not-done" else "unknown")]
+    rows.append(row("notices", noticed.summary()))
+    return [*rows, *(row("notice", notice_line(one)) for one in noticed.notices[:_SHOWN])]
+
+
+def notice_line(one: Notice) -> str:
+    """One notice on one line: kind, date, what it is about, reason."""
+    instead = "" if one.replaced_by is None else f", replaced by {one.replaced_by}"
+    return f"{one.kind} of {one.issued_at} about {one.place}{instead}: {one.reason}"
 
 
 def problem_rows(findings: Sequence[Finding]) -> list[str]:
@@ -200,7 +212,8 @@ def screening_text(result: ScreeningResult, trust: TrustRoot | None = None) -> s
                 "tries",
                 f"{sums.planned} planned: {sums.passed} passed, {sums.failed} failed, "
                 f"{sums.not_evaluable} not evaluable, {sums.uncountable} uncountable, "
-                f"{sums.invalid} invalid, {sums.unaccounted} unaccounted; {sums.reruns} re-runs",
+                f"{sums.noticed} withdrawn, {sums.invalid} invalid, {sums.unaccounted} unaccounted; "
+                f"{sums.reruns} re-runs",
             ),
         ]
     rows += problem_rows(result.findings)

@@ -7,7 +7,15 @@ from decimal import Decimal
 from typing import Any, Final
 
 from orchestrator import canonical
-from orchestrator.certificates.schema import OPENING, SUMMARY, TRY
+from orchestrator.certificates.schema import (
+    KEY_SUBJECT,
+    NOTICE,
+    OPENING,
+    SCREENING_SUBJECT,
+    SUMMARY,
+    TRY,
+    TRY_SUBJECT,
+)
 from orchestrator.verification.errors import Finding
 from scoring.vocabulary import OUTCOME_OF, Outcome, Reason
 
@@ -140,10 +148,36 @@ def _summary_rules(statement: dict[str, Any]) -> list[Finding]:
     return found
 
 
+def _notice_rules(statement: dict[str, Any]) -> list[Finding]:
+    """The subject is what the predicate says, and only a supersession names a successor."""
+    body, subject = statement["predicate"], statement["subject"][0]
+    name, digest = subject["name"], subject["digest"]
+    screening, key = body["screening"], body["key"]
+    present = (screening is not None, body["try"] is not None, key is not None)
+    fits = {
+        TRY_SUBJECT: (True, True, False),
+        SCREENING_SUBJECT: (True, False, False),
+        KEY_SUBJECT: (False, False, True),
+    }
+    found = []
+    if present != fits[name]:
+        found.append(Finding("schema", f"a notice about {name} names something else in its predicate"))
+    if (name == KEY_SUBJECT) != (body["kind"] == "key-event"):
+        found.append(Finding("schema", f"a {body['kind']} cannot be about {name}"))
+    if name == SCREENING_SUBJECT and screening is not None and screening["openingDigest"] != digest:
+        found.append(Finding("schema", "the subject is not the opening of the screening"))
+    if key is not None and not digest["sha256"].startswith(key["keyid"]):
+        found.append(Finding("schema", "the subject is not the key that is named"))
+    if body["replacedBy"] is not None and (body["kind"] != "supersession" or body["replacedBy"] == digest):
+        found.append(Finding("schema", "only a supersession names another statement in its place"))
+    return found
+
+
 _RULES: Final[dict[str, Callable[[dict[str, Any]], list[Finding]]]] = {
     OPENING: _opening_rules,
     TRY: _try_rules,
     SUMMARY: _summary_rules,
+    NOTICE: _notice_rules,
 }
 
 

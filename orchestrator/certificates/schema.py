@@ -1,4 +1,4 @@
-"""The three predicates as strict tables (certificates.md 3.2), used when signing and when verifying.
+"""The four predicates as strict tables (certificates.md 3.2), used when signing and when verifying.
 
 `shape` stops at the first misfit; `orchestrator.certificates.rules` then finds every contradiction inside
 a statement that fits.
@@ -17,6 +17,7 @@ from orchestrator.certificates.shapes import (
     HEX_64,
     ID,
     JUDGE,
+    KEY_ID,
     NAME,
     ULID,
     UTC,
@@ -39,18 +40,24 @@ PREFIX: Final = "https://assize.example/attestation/"
 OPENING: Final = "screening-opening/v1"
 TRY: Final = "try-certificate/v1"
 SUMMARY: Final = "screening-summary/v1"
+NOTICE: Final = "notice/v1"
 MINOR: Final = 0
 MAX_TASKS: Final = 10_000
 MAX_TRIES: Final = 100
 
-PAYLOAD_LIMIT_BYTES: Final = {OPENING: 4 << 20, TRY: 48 * 1024, SUMMARY: 4 << 20}
+PAYLOAD_LIMIT_BYTES: Final = {OPENING: 4 << 20, TRY: 48 * 1024, SUMMARY: 4 << 20, NOTICE: 8 * 1024}
 """Largest payload per statement type, checked before anything is parsed."""
 
 LEVELS: Final = ("verified", "unverified", "simulated")
+NOTICE_KINDS: Final = ("correction", "supersession", "contamination", "key-event")
+KEY_EVENTS: Final = ("added", "rotated", "retired", "revoked", "compromised", "destroyed")
+TRY_SUBJECT, SCREENING_SUBJECT, KEY_SUBJECT = "try-certificate.json", "opening.json", "public-key"
+"""What a notice may be about: a certificate, a whole screening by its opening, or a key."""
 
 _UNESCAPED: Final = r"[ !#-\[\]-~]"
 _reward_key = text(r"[\x20-\x7e]{1,128}", unescaped=_UNESCAPED + "{1,128}")
 _path = text(r"[^\x00-\x1f\x7f]{1,512}", unescaped=_UNESCAPED + "{1,512}")
+_address = text(r"https?://[!-~]{1,500}", unescaped=r"https?://[!#-\[\]-~]{1,500}")
 _id = text(ID, "id-charset")
 _name = text(NAME, "id-charset")
 _task = text(NAME, "id-charset")
@@ -77,7 +84,9 @@ _agent = record(
         "version": _name,
         "digest": DIGEST,
         "connection": words("none", "relay", "own-endpoint"),
-        "models": many(record({"role": _id, "id": _name, "snapshot": nullable(_name)}), 16),
+        "models": many(
+            record({"role": _id, "id": _name, "snapshot": nullable(_name)}, optional={"provider": _name}), 16
+        ),
     }
 )
 _grader = record(
@@ -100,7 +109,8 @@ _conditions = record(
         "runtime": _name,
         "repeats": integer(1, MAX_TRIES),
         "comparability": DIGEST,
-    }
+    },
+    optional={"agentUser": _name, "outputTokens": integer(1)},
 )
 _caps = record(
     {
@@ -128,7 +138,8 @@ _usage = record(
         "paidToolCallsNusd": _nusd,
         "priceList": nullable(record({"id": _id, "date": text(DATE), "digest": DIGEST})),
         "transcript": nullable(record({"records": integer(1), "head": DIGEST})),
-    }
+    },
+    optional={"providers": many(record({"name": _name, "address": _address}), 16)},
 )
 _label = words("independently-evaluated", "publisher-reported", "community-reported")
 
@@ -250,20 +261,41 @@ _summary = record(
     }
 )
 
-_SUBJECT_NAME: Final = {OPENING: "pack-manifest.json", TRY: "evidence-manifest.json", SUMMARY: "opening.json"}
+_notice = record(
+    {
+        **_HEAD,
+        "statementId": _ulid,
+        "issuer": _id,
+        "kind": words(*NOTICE_KINDS),
+        "screening": nullable(record({"id": _ulid, "openingDigest": DIGEST})),
+        "try": nullable(
+            record({"taskId": _task, "index": integer(1, MAX_TRIES), "attempt": integer(1, MAX_TRIES)})
+        ),
+        "key": nullable(record({"keyid": text(KEY_ID), "event": words(*KEY_EVENTS)})),
+        "replacedBy": nullable(DIGEST),
+        "reason": text(r"[\x20-\x7e]{1,1000}", unescaped=_UNESCAPED + "{1,1000}"),
+        "time": record({"issuedAt": _utc}),
+        "visibility": _public,
+    }
+)
+
+_SUBJECTS: Final = {
+    OPENING: ("pack-manifest.json",),
+    TRY: ("evidence-manifest.json",),
+    SUMMARY: ("opening.json",),
+    NOTICE: (TRY_SUBJECT, SCREENING_SUBJECT, KEY_SUBJECT),
+}
 _STATEMENTS: Final[dict[str, Shape]] = {
     kind: record(
         {
             "_type": words(STATEMENT),
             "predicateType": words(PREFIX + kind, reason="predicate-type"),
-            "subject": many(
-                record({"name": words(_SUBJECT_NAME[kind]), "digest": DIGEST}, closed=True), 1, 1
-            ),
+            "subject": many(record({"name": words(*_SUBJECTS[kind]), "digest": DIGEST}, closed=True), 1, 1),
             "predicate": predicate,
         },
         closed=True,
     )
-    for kind, predicate in ((OPENING, _opening), (TRY, _try), (SUMMARY, _summary))
+    for kind, predicate in ((OPENING, _opening), (TRY, _try), (SUMMARY, _summary), (NOTICE, _notice))
 }
 
 _file = {

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from orchestrator.certificates import bundle, schema
 from orchestrator.certificates.logged import LogChecks
+from orchestrator.certificates.notices import Concerned, Noticed, NoticeSource, gather
+from orchestrator.certificates.opened import Opened, open_statement
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import (
     Accounting,
@@ -24,10 +26,8 @@ from orchestrator.certificates.verdict import (
 )
 from orchestrator.certificates.verify import (
     DEFAULT_POLICY,
-    Opened,
     Policy,
     check_try,
-    open_statement,
     read_source,
     with_findings,
 )
@@ -70,13 +70,18 @@ def bind(predicate: dict[str, Any], opening: Opened, plan: dict[str, dict[str, A
 
 
 def _bound(
-    result: TryResult, opening: Opened, opened_at: int | None, plan: dict[str, dict[str, Any]]
+    result: TryResult,
+    opening: Opened,
+    opened_at: int | None,
+    plan: dict[str, dict[str, Any]],
+    logs: LogChecks,
 ) -> TryResult:
     """The result with what shows that it is not one of this opening, which is logged at `opened_at`."""
     if result.predicate is None:
         return result
     found = bind(result.predicate, opening, plan)
-    if opened_at is not None and result.index is not None and result.index < opened_at:
+    where = (result.keyid or "", -1 if result.index is None else result.index)
+    if opened_at is not None and where[1] >= 0 and logs.precedes(where, (opening.keyid, opened_at)):
         # The log shows what dates only claim: that the plan was there before the first end.
         found.append(Finding("time-order", "logged before its opening"))
     return with_findings(result, found)
@@ -206,7 +211,7 @@ def _account(plan: dict[str, dict[str, Any]], tries: Sequence[TryResult]) -> tup
             found.append(Finding("unaccounted", "planned, but without a certificate that holds", where))
             continue
         outcome = result.predicate["result"]["outcome"]
-        counter[outcome] += 1
+        counter["noticed" if outcome == "passed" and result.voided else outcome] += 1
         if outcome == "platform_fault":
             found.append(Finding("uncountable", "the last attempt was lost by the platform", where))
     accounting = Accounting(
@@ -218,6 +223,7 @@ def _account(plan: dict[str, dict[str, Any]], tries: Sequence[TryResult]) -> tup
         invalid=counter["invalid"],
         unaccounted=counter["unaccounted"],
         reruns=sum(1 for r in tries if r.predicate is not None and r.predicate["try"]["attempt"] > 1),
+        noticed=counter["noticed"],
     )
     return accounting, found
 
@@ -227,6 +233,71 @@ def planned_slots(plan: dict[str, dict[str, Any]]) -> list[Slot]:
     return [(task, index) for task, entry in plan.items() for index in range(1, entry["tries"] + 1)]
 
 
+def _concerned(
+    opening: Opened,
+    opened_at: int | None,
+    summary: Opened | None,
+    closed_at: int | None,
+    tries: Sequence[TryResult],
+    logs: LogChecks,
+) -> Concerned:
+    """What notices about a screening are about: its opening, its certificates, and the keys of both.
+
+    Positions are those in the newest of the logs that these are in; all of an earlier one come before.
+    """
+    keys = {opening.keyid, *(result.keyid for result in tries if result.keyid)}
+    own = {logs.trust.keys[keyid].log for keyid in (*keys, *(() if summary is None else (summary.keyid,)))}
+    origin = next((name for name in reversed(list(logs.trust.logs)) if name in own), None)
+
+    def place(keyid: str | None, index: int | None) -> int | None:
+        return index if keyid is not None and logs.trust.keys[keyid].log == origin else None
+
+    opened_at = place(opening.keyid, opened_at)
+    closed_at = None if summary is None else place(summary.keyid, closed_at)
+    certificates = {one.digest: place(one.keyid, one.index) for one in tries if one.digest is not None}
+    known = [index for index in (opened_at, closed_at, *certificates.values()) if index is not None]
+    return Concerned(
+        origin, certificates, {opening.digest: opened_at}, frozenset(keys), max(known, default=None)
+    )
+
+
+def _apply(noticed: Noticed, opening: Opened, tries: list[TryResult]) -> list[Finding]:
+    """Every notice said once for the screening, and told to each certificate that it is about."""
+    found = []
+    for notice in noticed.notices:
+        found.append(notice.finding(notice.place))
+        for position, result in enumerate(tries):
+            if notice.subject in (result.digest, opening.digest):
+                tries[position] = with_findings(result, [notice.finding()])
+    return found
+
+
+def _closing(
+    files: bundle.ScreeningFiles,
+    opening: Opened,
+    tries: Sequence[TryResult],
+    plan: dict[str, dict[str, Any]],
+    logs: LogChecks,
+) -> tuple[Opened | None, int | None, list[Finding]]:
+    """The summary, its place in the log, and what is wrong with it or that there is none."""
+    if files.summary is None:
+        return None, None, [Finding("summary-missing", "the screening was not closed by a summary")]
+    try:
+        summary, index = open_statement(files.summary, schema.SUMMARY, logs, files.proof_of("summary"))
+    except VerificationError as error:
+        return None, None, [replace(finding, where="summary") for finding in error.findings]
+    found = [replace(finding, where="summary") for finding in summary.findings]
+    return summary, index, found + _summary_findings(summary, opening, tries, planned_slots(plan))
+
+
+def _evidence(tries: Iterable[TryResult], store: EvidenceStore | None) -> EvidenceTally:
+    """The evidence of all tries together; without a store nothing was asked."""
+    tally = EvidenceTally(checked=None if store is None else 0, missing=None if store is None else 0)
+    for result in tries:
+        tally = tally.plus(result.evidence)
+    return tally
+
+
 def check_screening(
     files: bundle.ScreeningFiles,
     trust: TrustRoot,
@@ -234,9 +305,11 @@ def check_screening(
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
     logs: LogChecks | None = None,
+    published: NoticeSource | None = None,
 ) -> ScreeningResult:
     """Verify the files of one screening; raises `VerificationError` when the opening does not hold."""
     logs = logs or LogChecks(trust)
+    logs.follow(files.chain)
     opening, opened_at = open_statement(files.opening, schema.OPENING, logs, files.proof_of("opening"))
     found = [replace(finding, where="opening") for finding in opening.findings]
     plan = {entry["taskId"]: entry for entry in opening.predicate["plan"]}
@@ -244,31 +317,27 @@ def check_screening(
     for number, raw in files.tries:
         proof = files.proof_of(number)
         result = check_try(raw, logs, store=store, policy=policy, number=number, proof=proof)
-        tries.append(_bound(result, opening, opened_at, plan))
+        tries.append(_bound(result, opening, opened_at, plan, logs))
     for position, more in _attempt_findings(tries).items():
         tries[position] = with_findings(tries[position], more)
-    accounting, more = _account(plan, tries)
-    found += more
     keyids = [opening.keyid, *(result.keyid for result in tries if result.keyid)]
-    summary = None
-    if files.summary is None:
-        found.append(Finding("summary-missing", "the screening was not closed by a summary"))
-    else:
-        try:
-            summary, _ = open_statement(files.summary, schema.SUMMARY, logs, files.proof_of("summary"))
-        except VerificationError as error:
-            found += [replace(finding, where="summary") for finding in error.findings]
-        else:
-            keyids.append(summary.keyid)
-            found += [replace(finding, where="summary") for finding in summary.findings]
-            found += _summary_findings(summary, opening, tries, planned_slots(plan))
-    tally = EvidenceTally(checked=None if store is None else 0, missing=None if store is None else 0)
-    for result in tries:
-        tally = tally.plus(result.evidence)
-        for finding in result.findings:
-            if finding.code not in _ANSWERS:
-                found.append(replace(finding, where=_where(result)))
-    found += [replace(finding, where="log") for finding in logs.conclude()]
+    summary, closed_at, more_found = _closing(files, opening, tries, plan, logs)
+    found += more_found
+    keyids += [] if summary is None else [summary.keyid]
+    tally = _evidence(tries, store)
+    found += [
+        replace(finding, where=_where(result))
+        for result in tries
+        for finding in result.findings
+        if finding.code not in _ANSWERS
+    ]
+    noticed = None
+    if files.notices is not None or published is not None:
+        concerned = _concerned(opening, opened_at, summary, closed_at, tries, logs)
+        noticed, more = gather(files.notices, concerned, logs, published)
+        found += [*more, *_apply(noticed, opening, tries)]
+    accounting, more = _account(plan, tries)
+    found += [*more, *(replace(finding, where="log") for finding in logs.conclude())]
     return ScreeningResult(
         tuple(found),
         opening.predicate,
@@ -279,6 +348,7 @@ def check_screening(
         tally,
         tuple(dict.fromkeys(keyids)),
         logs.standing(),
+        noticed,
     )
 
 
@@ -289,15 +359,17 @@ def verify_screening_bundle(
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
     logs: LogChecks | None = None,
+    published: NoticeSource | None = None,
 ) -> ScreeningResult:
     """Verify a screening bundle, given as bytes or as a path. Never raises for bad input.
 
-    `logs` is given by who remembers checkpoints; its trust root must be `trust`.
+    `logs` is given by who remembers checkpoints; its trust root must be `trust`. `published` are the
+    notices of a log that is here, beside those that the bundle lists.
     """
     try:
         raw = read_source(source, bundle.SCREENING_LIMIT_BYTES)
         files = bundle.decode_screening(raw)
-        return check_screening(files, trust, store=store, policy=policy, logs=logs)
+        return check_screening(files, trust, store=store, policy=policy, logs=logs, published=published)
     except VerificationError as error:
         return ScreeningResult(error.findings)
     except Exception as error:  # noqa: BLE001 - whatever breaks here must not read as success

@@ -105,10 +105,17 @@ def nullable(inner: Shape) -> Shape:
     return Shape(check, f"(?:null|{inner.spelling})")
 
 
-def record(fields: Mapping[str, Shape], *, closed: bool = False) -> Shape:
-    """An object with at least these fields; unknown ones are listed, or refused when `closed`."""
+def record(
+    fields: Mapping[str, Shape], *, closed: bool = False, optional: Mapping[str, Shape] | None = None
+) -> Shape:
+    """An object with at least these fields; unknown ones are listed, or refused when `closed`.
+
+    `optional` fields may be absent: they were added after the first statements were signed. The last field
+    by name is never one of them.
+    """
+    later = dict(optional or {})
     items = tuple((name, shape.check) for name, shape in fields.items())
-    count, known = len(items), frozenset(fields)
+    count, known = len(items), frozenset(fields) | frozenset(later)
 
     def check(value: Any, unknown: list[str]) -> None:
         if value.__class__ is not dict:
@@ -122,13 +129,21 @@ def record(fields: Mapping[str, Shape], *, closed: bool = False) -> Shape:
         except VerificationError as error:
             raise error.within(name) from None
         if len(value) != count:
+            for name in later.keys() & value.keys():
+                try:
+                    later[name].check(value[name], unknown)
+                except VerificationError as error:
+                    raise error.within(name) from None
             extra = sorted(value.keys() - known)
-            if closed:
+            if closed and extra:
                 raise VerificationError("schema", f"{extra[0]} is not a known field")
             unknown.extend(extra)
 
-    parts = (f'"{re.escape(name)}":{fields[name].spelling}' for name in sorted(fields))
-    return Shape(check, rf"\{{{','.join(parts)}\}}")
+    every = {**fields, **later}
+    *names, last = sorted(every)
+    spelled = {name: f'"{re.escape(name)}":{every[name].spelling}' for name in every}
+    parts = [f"(?:{spelled[name]},)?" if name in later else f"{spelled[name]}," for name in names]
+    return Shape(check, rf"\{{{''.join(parts)}{spelled[last]}\}}")
 
 
 def either(one: Shape, other: Shape, mark: str) -> Shape:

@@ -2,8 +2,8 @@
 
 Workers hold no key. A `Signer` gets an unsigned statement, hashes the evidence again, compares usage with
 what follows from the relay's transcript and the outcome with the observations, and refuses with
-`SigningRefusedError` where they disagree. Another implementation (an HSM, a cloud KMS) replaces
-`FileSigner` behind the protocol.
+`SigningRefusedError` where they disagree. Where the key itself lies (a file, an HSM, a cloud KMS) is the
+affair of its `KeyHolder`; which key of several signs next is decided in `orchestrator.custody`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from orchestrator import canonical
 from orchestrator.certificates import dsse, metered, rules, schema
 from orchestrator.certificates.bound import why_not_bound
 from orchestrator.certificates.errors import SigningRefusedError
-from orchestrator.certificates.keys import SigningKey
+from orchestrator.certificates.keys import KeyHolder
 from orchestrator.certificates.statements import Statement, TryPredicate
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verify import ALWAYS_WITHHOLDABLE
@@ -58,9 +58,9 @@ class Signer(Protocol):
 
 
 class FileSigner:
-    """Signs with a key from a file, after checking trust root, evidence, ledger and observations."""
+    """Signs with one key, wherever held, after checking trust root, evidence, ledger and observations."""
 
-    def __init__(self, key: SigningKey, store: EvidenceStore, trust: TrustRoot) -> None:
+    def __init__(self, key: KeyHolder, store: EvidenceStore, trust: TrustRoot) -> None:
         self._key = key
         self._store = store
         self._trust = trust
@@ -101,10 +101,19 @@ class FileSigner:
             raise SigningRefusedError(f"issuer {data['predicate']['issuer']} is not that of the trust root")
         issued = data["predicate"]["time"]["issuedAt"]
         if not self._trust.usable(self.keyid, statement.kind, issued):
-            raise SigningRefusedError(
-                f"the trust root does not allow key {self.keyid} to sign {statement.kind} at {issued}",
-                hint="publish a trust root that lists the key",
+            raise self._not_allowed(statement.kind, issued)
+
+    def _not_allowed(self, kind: str, issued: str) -> SigningRefusedError:
+        key = self._trust.keys.get(self.keyid)
+        if key is not None and kind not in key.usages:
+            return SigningRefusedError(
+                f"the trust root lists no usage {kind} for the certificate key {self.keyid}",
+                hint="a key that `assize keys rotate` makes may sign it",
             )
+        return SigningRefusedError(
+            f"the trust root does not allow key {self.keyid} to sign {kind} at {issued}",
+            hint="publish a trust root that lists the key",
+        )
 
     def _check_evidence(self, manifest_digest: str, predicate: TryPredicate) -> bytes:
         try:

@@ -1,16 +1,24 @@
-"""The three predicates as strict models: what the issuing side fills in (certificates.md 3.2).
+"""The predicates as strict models: what the issuing side fills in (certificates.md 3.2).
 
 Python names are snake case, the wire is camel case. Money is integer nano-USD, durations are ms, times
 are whole-second UTC text, rewards are decimal text; there is no float. `schema` holds the same rules
-as tables for the verifying side, and every signature passes through both.
+as tables for the verifying side, and every signature passes through both. The predicate of notices is in
+`notice_statement`.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
 
 from orchestrator.canonical import MAX_INTEGER
@@ -107,12 +115,26 @@ class PlannedTask(Strict):
     caps: Caps
 
 
-class Model(Strict):
-    """A model that the agent declares to use."""
+class Later(Strict):
+    """A model with fields that statements of earlier versions lack: they are written only where known."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        return {name: value for name, value in written.items() if value is not None or name not in self.LATER}
+
+
+class Model(Later):
+    """A model that the agent declares to use, and who sells it (None where nothing was pinned)."""
+
+    LATER = frozenset({"provider"})
 
     role: Id
     id: Name
     snapshot: Name | None
+    provider: Name | None = None
 
 
 class Agent(Strict):
@@ -149,12 +171,15 @@ class NetworkPolicy(Strict):
     digest: Sha256
 
 
-class Conditions(Strict):
+class Conditions(Later):
     """Conditions that hold for the whole screening.
 
     `cost_cap_nusd` caps one try and `screening_cap_nusd` all of them (None: no cap); `permitted_tools`
-    None means not restricted; `runtime` is the container runtime that was asked for.
+    None means not restricted; `runtime` is the container runtime that was asked for. `agent_user` is the
+    screening's own choice of the agent's user, `output_tokens` the output maximum of one model call.
     """
+
+    LATER = frozenset({"agentUser", "agent_user", "outputTokens", "output_tokens"})
 
     network_policy: NetworkPolicy
     step_limit: Positive | None
@@ -164,6 +189,8 @@ class Conditions(Strict):
     hardware_class: Name
     runtime: Name
     repeats: Ordinal
+    agent_user: Name | None = None
+    output_tokens: Positive | None = None
 
 
 class ComparableConditions(Conditions):
@@ -211,12 +238,22 @@ class TranscriptHead(Strict):
     head: Sha256
 
 
-class Usage(Strict):
+class Provider(Strict):
+    """Where model calls went: the address behind a provider's name, without its account."""
+
+    name: Name
+    address: Annotated[str, StringConstraints(pattern=r"^https?://[!-~]{1,500}$")]
+
+
+class Usage(Later):
     """What the agent used. Unknown is None, never 0; without metering everything is None.
 
     `cost_nusd` is the list price on the run date, `standard_cost_nusd` the base tier at any hour; both are
     of the model calls alone. If one call is not exactly known, no figure is, and `requests` still is.
+    `providers` are those that the relay could reach, as its transcript says.
     """
+
+    LATER = frozenset({"providers"})
 
     metered: bool
     requests: Count | None
@@ -228,6 +265,7 @@ class Usage(Strict):
     paid_tool_calls_nusd: Count | None
     price_list: PriceList | None
     transcript: TranscriptHead | None
+    providers: tuple[Provider, ...] | None = None
 
     @classmethod
     def none_possible(cls) -> Usage:
@@ -323,14 +361,24 @@ class SummaryTime(Strict):
 class Predicate(Strict):
     """What every predicate has. `critical` names fields that a verifier must understand."""
 
+    STATEMENT: ClassVar[str]
+    SUBJECT: ClassVar[str]
+
     minor: Literal[0] = schema.MINOR
     critical: tuple[Name, ...] = ()
     issuer: Id
     visibility: Literal["public"] = "public"
 
+    def subject_name(self) -> str:
+        """What the one subject of the statement is called."""
+        return self.SUBJECT
+
 
 class OpeningPredicate(Predicate):
     """`screening-opening/v1`: what is planned, before the first try starts."""
+
+    STATEMENT = schema.OPENING
+    SUBJECT = "pack-manifest.json"
 
     statement_id: Ulid
     screening: Parties
@@ -347,6 +395,9 @@ class OpeningPredicate(Predicate):
 
 class TryPredicate(Predicate):
     """`try-certificate/v1`: how one attempt ended."""
+
+    STATEMENT = schema.TRY
+    SUBJECT = "evidence-manifest.json"
 
     certificate_id: Ulid
     screening: BoundParties
@@ -389,6 +440,9 @@ class UnrecordedTry(Strict):
 class SummaryPredicate(Predicate):
     """`screening-summary/v1`: every certificate and every planned try that has none."""
 
+    STATEMENT = schema.SUMMARY
+    SUBJECT = "opening.json"
+
     statement_id: Ulid
     screening: BoundParties
     certificates: tuple[ListedCertificate, ...]
@@ -396,18 +450,11 @@ class SummaryPredicate(Predicate):
     time: SummaryTime
 
 
-_KINDS: Final[dict[type[Predicate], tuple[str, str]]] = {
-    OpeningPredicate: (schema.OPENING, "pack-manifest.json"),
-    TryPredicate: (schema.TRY, "evidence-manifest.json"),
-    SummaryPredicate: (schema.SUMMARY, "opening.json"),
-}
-
-
 class Statement:
     """An in-toto Statement v1 with one of our predicates and its one subject."""
 
     def __init__(self, subject_sha256: str, predicate: Predicate) -> None:
-        self.kind, self._subject_name = _KINDS[type(predicate)]
+        self.kind = predicate.STATEMENT
         self.subject_sha256 = subject_sha256
         self.predicate = predicate
 
@@ -416,6 +463,6 @@ class Statement:
         return {
             "_type": schema.STATEMENT,
             "predicateType": schema.PREFIX + self.kind,
-            "subject": [{"name": self._subject_name, "digest": {"sha256": self.subject_sha256}}],
+            "subject": [{"name": self.predicate.subject_name(), "digest": {"sha256": self.subject_sha256}}],
             "predicate": self.predicate.model_dump(mode="json", by_alias=True),
         }

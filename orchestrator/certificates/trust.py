@@ -8,7 +8,7 @@ document without logs (made before certificates were logged) means that nothing 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from orchestrator.verification import ed25519, wire
 from orchestrator.verification.errors import Finding, VerificationError
 
 LIMIT_BYTES: Final = 256 * 1024
-USAGES: Final = (schema.OPENING, schema.TRY, schema.SUMMARY)
+USAGES: Final = (schema.OPENING, schema.TRY, schema.SUMMARY, schema.NOTICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +111,15 @@ def _unique(entries: list[dict[str, Any]]) -> dict[str, Ed25519PublicKey]:
     return keys
 
 
+def sha256_of(raw: bytes) -> str:
+    """The hash of a trust root file, as it is pinned and published."""
+    return hashlib.sha256(raw).hexdigest()
+
+
 def _check_size(raw: bytes, pin: str | None) -> str:
     if len(raw) > LIMIT_BYTES * 2:
         raise VerificationError("too-large", f"a trust root of {len(raw)} bytes")
-    sha256 = hashlib.sha256(raw).hexdigest()
+    sha256 = sha256_of(raw)
     if pin is not None and pin != sha256:
         raise VerificationError("trust-root-pin", f"the trust root has the hash {sha256}, pinned is {pin}")
     return sha256
@@ -279,6 +284,20 @@ def load(path: Path, *later: Path, pin: str | None = None) -> TrustRoot:
     known = parse(_read(path), pin=pin)
     for one in later:
         known = follow(known, _read(one))
+    return known
+
+
+def follow_all(known: TrustRoot, chain: Iterable[bytes]) -> TrustRoot:
+    """The newest version that `chain` leads to from `known`; what does not follow is ignored.
+
+    For versions that come from outside (a bundle): nothing is trusted but what the thresholds of `known`
+    lead to. Versions up to that of `known` are passed over.
+    """
+    for raw in chain:
+        try:
+            known = follow(known, raw)
+        except VerificationError:
+            continue
     return known
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from orchestrator.certificates.logged import Standing
+from orchestrator.certificates.notices import VOIDING, Noticed
 from orchestrator.log.proof import NOT_WITNESSED
 from orchestrator.verification.errors import (
     CHECKS,
@@ -43,7 +44,7 @@ _STATUS: Final = {EXIT_OK: "ok", EXIT_NOT_COUNTING: "not-counting", EXIT_UNDECID
 _NOT_DONE: Final = {
     "logged": ("not-logged", "not logged: this certificate carries no log proof"),
     "witnessed": ("not-witnessed", f"not witnessed: {NOT_WITNESSED.detail}"),
-    "notices": ("notices-unknown", "unknown: corrections are published in the log"),
+    "notices": ("notices-unknown", "unknown: give the published log (--log) or a bundle that lists them"),
 }
 
 
@@ -52,17 +53,34 @@ def _done(name: str, log: Standing | None) -> str | None:
     if log is None:
         return None
     if name == "logged":
-        place = f"{log.entries} entries" if log.index is None else f"index {log.index}"
-        known = "" if log.remembered is None else f"; consistent with remembered size {log.remembered}"
-        return f"{place} of {log.size}, {log.origin}{known}"
+        return "; ".join(_place(one) for one in (log, *log.earlier))
     if name == "witnessed" and log.required:
-        at = "" if log.quorum_at is None else f", quorum full at {log.quorum_at}"
-        return f"{log.cosigned} of {log.known} witnesses{at}"
+        return "; ".join(_cosigned(one) for one in (log, *log.earlier))
     return None
 
 
+def _noticed(noticed: Noticed | None) -> str | None:
+    """How many notices there are through which size; None where nobody looked."""
+    return None if noticed is None or noticed.through is None else noticed.summary()
+
+
+def _place(log: Standing) -> str:
+    place = f"{log.entries} entries" if log.index is None else f"index {log.index}"
+    known = "" if log.remembered is None else f"; consistent with remembered size {log.remembered}"
+    return f"{place} of {log.size}, {log.origin}{known}"
+
+
+def _cosigned(log: Standing) -> str:
+    """How many cosigned, of how many that could, and since when that was enough."""
+    at = "" if log.quorum_at is None else f" earliest full quorum {log.quorum_at}"
+    return f"{log.cosigned}/{log.known} (quorum {log.quorum}){at}"
+
+
 def checks(
-    findings: Iterable[Finding], skipped: Iterable[str] = (), log: Standing | None = None
+    findings: Iterable[Finding],
+    skipped: Iterable[str] = (),
+    log: Standing | None = None,
+    noticed: Noticed | None = None,
 ) -> tuple[Check, ...]:
     """Every check in order with its codes; `skipped` names checks that were not asked for."""
     by_name: dict[str, list[Finding]] = {}
@@ -76,10 +94,12 @@ def checks(
             codes = tuple(dict.fromkeys(finding.code for finding in found))
             detail = "; ".join(finding.detail for finding in found[:5])
             out.append(Check(name, _STATUS.get(code, "failed"), codes, detail))
-        elif (said := _done(name, log)) is not None:
+        elif (said := _noticed(noticed) if name == "notices" else _done(name, log)) is not None:
             out.append(Check(name, "ok", (), said))
         elif name in _NOT_DONE:
             code_name, detail = _NOT_DONE[name]
+            if name == "witnessed" and log is not None and log.cosigned:
+                detail += f" ({log.cosigned} of {log.known} known witnesses cosigned)"
             out.append(Check(name, "not-done", (code_name,), detail))
         elif name in skipped:
             out.append(Check(name, "not-done", ("not-asked",), "not asked for"))
@@ -161,7 +181,8 @@ class TryResult(_Result):
     """One certificate. `predicate` is the signed content, None unless signature and form are good.
 
     `digest` names the certificate (SHA-256 of its PAE bytes); None when there was no envelope. `index` is
-    its place in the log, `log` what the log says of it on its own.
+    its place in the log, `log` what the log says of it on its own, `noticed` what was said about it later
+    (None: nobody looked).
     """
 
     digest: str | None = None
@@ -171,6 +192,12 @@ class TryResult(_Result):
     number: int = 0
     index: int | None = None
     log: Standing | None = None
+    noticed: Noticed | None = None
+
+    @property
+    def voided(self) -> bool:
+        """A notice withdraws what it claims: it is no pass any more. A failure stays one."""
+        return any(finding.code in VOIDING for finding in self.findings)
 
     @property
     def refuted(self) -> bool:
@@ -188,12 +215,15 @@ class TryResult(_Result):
         skipped = {"plan", "summary", "attempts"}
         if self.evidence.checked is None:
             skipped.add("evidence")
-        return checks(self.findings, skipped, self.log)
+        return checks(self.findings, skipped, self.log, self.noticed)
 
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """What became of the planned tries, by the last certified attempt of each."""
+    """What became of the planned tries, by the last certified attempt of each.
+
+    `noticed` are passes that a notice withdraws; they are not among the passed.
+    """
 
     planned: int = 0
     passed: int = 0
@@ -203,6 +233,7 @@ class Accounting:
     invalid: int = 0
     unaccounted: int = 0
     reruns: int = 0
+    noticed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +248,13 @@ class ScreeningResult(_Result):
     evidence: EvidenceTally = field(default_factory=EvidenceTally)
     keyids: tuple[str, ...] = ()
     log: Standing | None = None
+    noticed: Noticed | None = None
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """The checks of the screening, those of its certificates included."""
-        return checks(self.findings, {"evidence"} if self.evidence.checked is None else (), self.log)
+        skipped = {"evidence"} if self.evidence.checked is None else ()
+        return checks(self.findings, skipped, self.log, self.noticed)
 
 
 def internal(error: Exception) -> Finding:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.certificates import bundle, dsse, rules, schema
+from orchestrator.certificates import bundle, schema
 from orchestrator.certificates.logged import LogChecks
+from orchestrator.certificates.notices import Concerned, NoticeSource, gather
+from orchestrator.certificates.opened import Opened, open_statement
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import EvidenceTally, TryResult, internal
 from orchestrator.evidence.errors import EvidenceError, EvidenceMissingError
 from orchestrator.evidence.store import EvidenceStore
-from orchestrator.verification import ed25519
 from orchestrator.verification.errors import Finding, VerificationError
 
 MANIFEST_LIMIT_BYTES: Final = 256 * 1024
@@ -42,92 +43,6 @@ class Policy:
 
 
 DEFAULT_POLICY: Final = Policy()
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A statement whose signature and form are good; `findings` may still say that it is not acceptable.
-
-    `digest` is the hex SHA-256 of what the trusted key `keyid` signed.
-    """
-
-    kind: str
-    digest: str
-    keyid: str
-    signature: bytes
-    statement: dict[str, Any]
-    findings: tuple[Finding, ...]
-
-    @property
-    def predicate(self) -> dict[str, Any]:
-        """The signed content."""
-        content: dict[str, Any] = self.statement["predicate"]
-        return content
-
-
-def signer_of(
-    envelope: dsse.Envelope, signed: bytes, trust: TrustRoot
-) -> tuple[str, bytes, list[Finding]]:
-    """The first trusted key id that signed, and its signature; all of trusted keys must be good."""
-    keyid, own, notes = "", b"", []
-    for name, signature in envelope.signatures:
-        key = trust.keys.get(name)
-        if key is None:
-            notes.append(Finding("foreign-signature", f"the signature of the unknown key {name} was ignored"))
-        elif not ed25519.verifies(key.public, signature, signed):
-            raise VerificationError("signature", f"the signature of key {name} does not verify")
-        elif not keyid:
-            keyid, own = name, signature
-    if not keyid:
-        raise VerificationError("no-trusted-key", "no signature is by a key of the trust root")
-    return keyid, own, notes
-
-
-def _key_findings(trust: TrustRoot, keyid: str, kind: str, issued_at: str) -> list[Finding]:
-    key, found = trust.keys[keyid], []
-    if kind not in key.usages:
-        found.append(Finding("key-usage", f"key {keyid} may not sign {kind}"))
-    if key.revoked_from is not None and key.log is None:
-        # Only a position in a log could show that a statement is older than the revocation.
-        found.append(Finding("key-revoked", f"key {keyid} is revoked and the statement is not logged"))
-    if not key.not_before <= issued_at < key.not_after:
-        found.append(Finding("key-window", f"issued {issued_at}, outside the validity of key {keyid}"))
-    return found
-
-
-def open_statement(
-    raw: bytes, kind: str, logs: LogChecks, proof: bytes | None
-) -> tuple[Opened, int | None]:
-    """Check envelope, signature, form, content and place in the log of one statement; see `read_signed`.
-
-    The index in the log is None where there is no log, or no place in it.
-    """
-    opened = read_signed(raw, kind, logs.trust)
-    index, more = logs.check(opened, proof)
-    return (replace(opened, findings=(*opened.findings, *more)) if more else opened), index
-
-
-def read_signed(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
-    """Check envelope, signature, form and content of one statement, wherever it is logged.
-
-    Raises `VerificationError` when there is no content to speak of; contradictions inside good content
-    are findings.
-    """
-    envelope = dsse.decode(raw, dsse.STATEMENT_TYPE, schema.PAYLOAD_LIMIT_BYTES[kind])
-    if len(envelope.payload) > schema.PAYLOAD_LIMIT_BYTES[kind]:
-        raise VerificationError("too-large", f"a payload of {len(envelope.payload)} bytes")
-    signed = envelope.signed_bytes()
-    keyid, signature, notes = signer_of(envelope, signed, trust)
-    statement, unknown = schema.read_statement(envelope.payload, kind)
-    if unknown:
-        notes.append(Finding("unknown-fields", "ignored: " + ", ".join(unknown[:20])))
-    predicate = statement["predicate"]
-    found = rules.contradictions(statement, kind)
-    found += _key_findings(trust, keyid, kind, predicate["time"]["issuedAt"])
-    if predicate["issuer"] != trust.issuer:
-        found.append(Finding("key-usage", f"issuer {predicate['issuer']} is not that of the trust root"))
-    digest = dsse.statement_digest(signed)
-    return Opened(kind, digest, keyid, signature, statement, (*found, *notes))
 
 
 def check_manifest(raw: bytes, opened: Opened) -> tuple[list[dict[str, Any]], list[Finding]]:
@@ -203,8 +118,12 @@ def check_try(
     policy: Policy = DEFAULT_POLICY,
     number: int = 0,
     proof: bytes | None = None,
+    published: NoticeSource | None = None,
 ) -> TryResult:
-    """Everything that one try bundle can be asked on its own; `proof` serves one that carries none."""
+    """Everything that one try bundle can be asked on its own; `proof` serves one that carries none.
+
+    Notices are asked for when the bundle lists some, or when `published` gives them.
+    """
     try:
         parts = bundle.decode_try(raw)
         opened, index = open_statement(parts.envelope, schema.TRY, logs, parts.proof or proof)
@@ -213,11 +132,25 @@ def check_try(
     files, found = check_manifest(parts.manifest, opened)
     tally, more = check_evidence(files, store)
     found += more
-    if parts.has_notices:
-        found.append(Finding("notices-unsupported", "the bundle has notices that this version cannot check"))
     predicate = opened.predicate
+    noticed = None
+    if parts.notices is not None or published is not None:
+        noticed, more = gather(parts.notices, _concerned(opened, index, logs), logs, published)
+        found += [*more, *(one.finding() for one in noticed.notices)]
     findings = (*opened.findings, *found, *count_findings(predicate, policy))
-    return TryResult(findings, opened.digest, opened.keyid, predicate, tally, number, index)
+    return TryResult(findings, opened.digest, opened.keyid, predicate, tally, number, index, noticed=noticed)
+
+
+def _concerned(opened: Opened, index: int | None, logs: LogChecks) -> Concerned:
+    """What notices about one certificate are about: itself, its screening, its key."""
+    opening = opened.predicate["screening"]["openingDigest"]["sha256"]
+    return Concerned(
+        logs.trust.keys[opened.keyid].log,
+        {opened.digest: index},
+        {opening: None},
+        frozenset({opened.keyid}),
+        index,
+    )
 
 
 def verify_try_bundle(
@@ -227,15 +160,21 @@ def verify_try_bundle(
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
     logs: LogChecks | None = None,
+    published: NoticeSource | None = None,
 ) -> TryResult:
     """Verify a `*.trybundle.json`, given as bytes or as a path. Never raises for bad input.
 
-    `logs` is given by who remembers checkpoints; its trust root must be `trust`.
+    `logs` is given by who remembers checkpoints; its trust root must be `trust`. Later versions in the
+    bundle are followed: `logs.trust` is then the one that was verified with. `published` are the notices of
+    a log that is here, beside those that the bundle lists.
     """
     try:
         raw = read_source(source, bundle.TRY_LIMIT_BYTES)
         logs = logs or LogChecks(trust)
-        result = with_findings(check_try(raw, logs, store=store, policy=policy), logs.conclude())
+        logs.follow(bundle.chain_of_try(raw))
+        result = with_findings(
+            check_try(raw, logs, store=store, policy=policy, published=published), logs.conclude()
+        )
         return replace(result, log=logs.standing())
     except VerificationError as error:
         return TryResult(error.findings)

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from orchestrator.cli import doctor_home, doctor_host, doctor_models, exits
+from orchestrator.cli import doctor_home, doctor_host, doctor_keys, doctor_models, exits
 from orchestrator.cli.findings import Finding, Health, broken
 from orchestrator.cli.ledger_listing import last_event_ms
 from orchestrator.cli.output import cell, emit, json_option, table
@@ -62,7 +62,7 @@ def examine(home: Home) -> list[Finding]:
         findings += folder
         if home.root.is_dir() or not folder[0].blocks:
             findings += _guarded("evidence store", lambda: [doctor_home.evidence(home)])
-            findings += _guarded("keys", lambda: doctor_home.keys(home))
+            findings += _guarded("keys", lambda: doctor_keys.keys(home))
             findings += _guarded("providers", lambda: [doctor_models.providers(home)])
             findings += _guarded("log", lambda: doctor_home.logs(home))
             findings += _guarded("ledger", lambda: _with_ledger(home, client))

@@ -1,22 +1,17 @@
-"""Checks of one home: folder, ledger and its invariants, evidence store, keys, trust root, leftovers."""
+"""Checks of one home: folder, ledger and its invariants, evidence store, logs, leftovers."""
 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.certificates import schema, trust
-from orchestrator.certificates.founding import CERTIFICATE_KEY_FILE, LOG_KEY_FILE, ROOT_KEY_FILE
-from orchestrator.certificates.keys import SigningKey
-from orchestrator.certificates.trust import TrustedLog, TrustRoot
+from orchestrator.certificates.trust import TrustedLog
 from orchestrator.cli.doctor_host import nearest_folder
 from orchestrator.cli.failures import expected
 from orchestrator.cli.findings import Finding, Health, broken, missing, ok, warn
+from orchestrator.custody.roots import RootStore
 from orchestrator.errors import AssizeError
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
@@ -27,10 +22,9 @@ from orchestrator.ledger.rules import check_rules
 from orchestrator.log.proof import LogVerifier
 from orchestrator.log.reader import LogReader
 from orchestrator.screenings.attempts import liveness_of
-from orchestrator.screenings.installation import PASSPHRASE_VARIABLE, Installation
+from orchestrator.screenings.installation import Installation
 from orchestrator.verification.errors import VerificationError
 
-EXPIRY_WARNING: Final = timedelta(days=60)
 _LEASES: Final = 11
 _SHOWN: Final = 3
 _FIRST: Final = "made by the first screening"
@@ -125,69 +119,13 @@ def evidence(home: Home) -> Finding:
     return ok("evidence store", f"{home.evidence} can be written to")
 
 
-def keys(home: Home) -> list[Finding]:
-    """The key files, their modes, and the trust root they belong to; a log key where it lists a log."""
-    names = [ROOT_KEY_FILE, CERTIFICATE_KEY_FILE]
-    there = [name for name in names if (home.keys / name).exists()]
-    if not there and not home.trust_root.exists():
-        return [ok("keys", f"none yet; {_FIRST}"), ok("trust root", f"none yet; {_FIRST}")]
-    findings, root = [], _trust_root(home)
-    if isinstance(root, TrustRoot) and root.logs:
-        names.append(LOG_KEY_FILE)
-    findings.append(root if isinstance(root, Finding) else _expiry(root))
-    mode = stat.S_IMODE(home.keys.stat().st_mode) if home.keys.is_dir() else None
-    if mode is not None and mode & 0o077:
-        findings.append(broken("key folder", f"{home.keys} has mode {mode:04o}", f"chmod 700 {home.keys}"))
-    for name in names:
-        findings.append(_key(home.keys / name, None if isinstance(root, Finding) else root))
-    return findings
-
-
-def _trust_root(home: Home) -> TrustRoot | Finding:
-    try:
-        return trust.load(home.trust_root)
-    except VerificationError as error:
-        return broken("trust root", error.message, "restore trust-root.json from the published copy")
-
-
-def _expiry(root: TrustRoot) -> Finding:
-    now = datetime.now(UTC)
-    text = f"version {root.version}, {root.issuer}, expires {root.expires_at}, sha256 {root.sha256[:16]}"
-    expires = datetime.fromisoformat(root.expires_at)
-    if expires <= now:
-        return broken("trust root", f"expired: {text}", "publish a new trust root")
-    if expires - now < EXPIRY_WARNING:
-        return warn("trust root", text, "publish a new trust root before it expires")
-    return ok("trust root", text)
-
-
-def _key(path: Path, root: TrustRoot | None) -> Finding:
-    check = f"key {path.stem}"
-    if not path.exists():
-        return missing(
-            check, f"{path} is not there", "restore it from a backup; a lost key is replaced by a new root"
-        )
-    named = os.environ.get(PASSPHRASE_VARIABLE)
-    try:
-        key = SigningKey.load(path, Path(named) if named else None)
-    except AssizeError as error:
-        return broken(check, error.message, error.hint or f"restore {path} from a backup")
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    log_keys = None if root is None else {log.key.key.raw for log in root.logs.values()}
-    if path.name == LOG_KEY_FILE and log_keys is not None and key.public not in log_keys:
-        return broken(check, "signs for no log of the trust root", "restore the matching pair")
-    certifies = path.name == CERTIFICATE_KEY_FILE
-    if certifies and root is not None and not root.usable(key.keyid, schema.TRY, now):
-        return broken(
-            check, f"key {key.keyid} may not sign under this trust root", "restore the matching pair"
-        )
-    return ok(check, f"{key.keyid}, readable by its owner only")
-
-
 def logs(home: Home) -> list[Finding]:
     """Every log of the trust root that is kept here: signed by its key, with the files of its last tree."""
-    root = _trust_root(home) if home.trust_root.exists() else None
-    return [_log(home, one) for one in root.logs.values()] if isinstance(root, TrustRoot) else []
+    try:
+        roots = RootStore.of(home)
+        return [_log(home, one) for one in roots.current().logs.values()] if roots.exists else []
+    except (AssizeError, VerificationError):
+        return []  # what is wrong with the trust root is said with the keys
 
 
 def _log(home: Home, log: TrustedLog) -> Finding:

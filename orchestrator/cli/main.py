@@ -15,10 +15,13 @@ from orchestrator.cli.lazy import LazyGroup
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "agents": ("orchestrator.cli.agents", "Agent revisions: list, show, add, pack, self-test."),
     "board": ("orchestrator.cli.board", "Same-question board over all closed screenings that verify."),
+    "certificates": ("orchestrator.cli.certificates", "Certificates: show, export, notice."),
     "compare": ("orchestrator.cli.compare", "Two screenings task by task: can they be told apart?"),
     "drill": ("orchestrator.cli.drill", "Faults injected for real: does each land where it must?"),
     "doctor": ("orchestrator.cli.doctor", "What this machine lacks, and how to mend it."),
     "images": ("orchestrator.cli.images", "Images of the sandboxes and the Ids they are pinned by."),
+    "keys": ("orchestrator.cli.keys", "Keys and trust root: ceremony, rotation, revocation."),
+    "log": ("orchestrator.cli.log", "The transparency log: status, witnesses, publishing."),
     "packs": ("orchestrator.cli.packs", "Benchmark packs: list, show, check, freeze."),
     "prices": ("orchestrator.cli.prices", "Dated list prices of models: show, check, import."),
     "score": ("orchestrator.cli.score", "Pack Score card of a screening, from what verifies."),

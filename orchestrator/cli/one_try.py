@@ -24,7 +24,7 @@ from orchestrator.cli.output import (
 )
 from orchestrator.cli.output import when as shown_time
 from orchestrator.cli.reading import Reading, reading
-from orchestrator.cli.serial import attempt_data
+from orchestrator.cli.serial import attempt_data, visibility_of
 from orchestrator.cli.words import MARK, in_words, sentence
 from orchestrator.errors import NotFoundError, UsageError
 from orchestrator.ledger import queries
@@ -92,6 +92,7 @@ def _data(found: Reading, ledger: Ledger, slot_id: str) -> dict[str, Any]:
         "k": row["k"],
         "of": screening["conditions"].get("tries"),
         "simulated": screening["conditions"].get("rehearsal_digest") is not None,
+        "visibility": visibility_of(screening),
         "state": row["state"],
         "outcome": row["outcome"],
         "reason": row["reason"],
@@ -126,6 +127,8 @@ def _show(data: Mapping[str, Any], chosen: Mapping[str, Any], manifest: Found, c
         rows.append(("because", text))
     if data["simulated"]:
         rows.append(("simulated", "a rehearsal with scripted answers: it never counts as a pass"))
+    if data["visibility"] == "private":
+        rows.append(("private", "no certificate, no score: this is judged on the sandbox evidence alone"))
     rows.append(("decided by", _decision(chosen)))
     if chosen["number"] is not None:
         rows.append(("attempt", _attempt_facts(chosen, len(data["attempts"]))))

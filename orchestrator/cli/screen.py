@@ -104,6 +104,9 @@ SCHEMA: Final = "assize.screen/1"
 @click.option("--requested-by", default="operator:local", show_default=True, help="Who asks for it.")
 @click.option("--funded-by", default="operator:local", show_default=True, help="Who pays for it.")
 @click.option("--operated-by", default="lab:local", show_default=True, help="Who runs it.")
+@click.option(
+    "--private", is_flag=True, help="Evidence only: never a certificate, a log entry or a score, nor later."
+)
 @click.option("--again", is_flag=True, help="Begin a new screening although an equal one is complete.")
 @click.option(
     "--dry-run", is_flag=True, help="Show the plan, models, prices and the most it can cost; run nothing."
@@ -175,6 +178,7 @@ def _conditions(pack: Pack, sheet: PriceSheet, options: dict[str, Any]) -> Scree
             provider_tools=options["provider_tools"],
             prices_digest=sheet.digest,
             rehearsal_digest=rehearsal,
+            visibility="private" if options["private"] else "public",
             runtime=options["runtime"],
             hardware_class=hardware_class(),
             disk=_disk(options),
@@ -230,9 +234,9 @@ def _closed(installation: Installation, launches: list[Launch]) -> Outcome:
     from orchestrator.engine.base import RunResult
 
     states = {one.screening_id: one.state for one in launches}
-    return Outcome(
-        RunResult(states, False, 0), {one.screening_id: one.certifier.close() for one in launches}, ()
-    )
+    closed = {one.screening_id: one.certifier.close() for one in launches}
+    bundles = {key: path for key, path in closed.items() if path is not None}
+    return Outcome(RunResult(states, False, 0), bundles, ())
 
 
 def _finish(
@@ -244,8 +248,10 @@ def _finish(
         if options["as_json"]:
             emit(SCHEMA, {"interrupted": True, "screenings": _states(installation, launches)})
         return exits.INTERRUPTED
+    if any(one.private for one in launches):
+        return _finish_private(installation, launches, options, call)
     scored = {one.screening_id: score_screening(installation, one.screening_id) for one in launches}
-    bundles = {one.screening_id: str(one.certifier.folder / "screening.zip") for one in launches}
+    bundles = {key: str(path) for key, path in outcome.bundles.items()}
     if options["as_json"]:
         cards = [{"screening": key, "bundle": bundles[key], **card_data(one)} for key, one in scored.items()]
         emit(SCHEMA, {"interrupted": False, "screenings": _states(installation, launches), "cards": cards})
@@ -260,6 +266,24 @@ def _finish(
         not one.card.labels.partial_screen and one.handover.result.exit_code == 0 for one in scored.values()
     )
     return exits.DONE if counted_in_full else exits.NOT_IN_FULL
+
+
+def _finish_private(
+    installation: Installation, launches: list[Launch], options: dict[str, Any], call: str
+) -> int:
+    """What a private run shows to its owner: the record, and that nothing of it is certified."""
+    if options["as_json"]:
+        states = _states(installation, launches)
+        emit(SCHEMA, {"interrupted": False, "private": True, "screenings": states, "cards": []})
+    elif not options["jsonl"]:
+        for one in launches:
+            view = queries.status(installation.ledger, one.screening_id)
+            sums = ", ".join(f"{count} {outcome}" for outcome, count in view.outcomes.items() if count)
+            click.echo(cell(f"private  {one.bench.agent.revision.label} on {one.bench.pack.label}: {sums}"))
+            click.echo("  on sandbox evidence alone: no certificate, no log entry, no score")
+            click.echo(f"  {call} tries {one.screening_id}")
+        click.echo(f"evidence  {installation.home.evidence}")
+    return exits.NOT_IN_FULL
 
 
 def _states(installation: Installation, launches: list[Launch]) -> list[dict[str, Any]]:
@@ -278,7 +302,8 @@ def _show_places(home: Home, launches: list[Launch], bundles: dict[str, str], ca
     click.echo(f"evidence      {home.evidence}")
     click.echo(f"trust root    {home.trust_root}")
     for one in launches:
-        click.echo(f"certificates  {one.certifier.folder}   ({one.bench.agent.revision.label})")
+        folder = home.certificates / one.screening_id
+        click.echo(f"certificates  {folder}   ({one.bench.agent.revision.label})")
     click.echo("check them:")
     for path in bundles.values():
         click.echo(f"  {call} verify {path}")

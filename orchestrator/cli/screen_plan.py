@@ -57,6 +57,8 @@ def show_plan(
         for task in tasks:
             why = f"   refused: {'; '.join(refused[task.id])}" if task.id in refused else ""
             click.echo(cell(f"  {task.id}{why}"))
+        if conditions.visibility == "private":
+            click.echo("private: evidence only, never a certificate, a log entry or a score")
         for line in _money_lines(spendings, conditions):
             click.echo(line)
     return exits.REFUSED if refused else exits.DONE

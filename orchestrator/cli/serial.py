@@ -22,6 +22,7 @@ def screening_data(row: Mapping[str, Any], status: Status) -> dict[str, Any]:
         "agent": f"{row['agent_id']}@{row['agent_version']}",
         "pack": f"{row['pack_id']}@{row['pack_version']}",
         "state": row["state"],
+        "visibility": visibility_of(row),
         "planned": status.total,
         "recorded": slots[SlotState.RECORDED],
         "passed": outcomes[Outcome.PASSED],
@@ -38,6 +39,11 @@ def screening_data(row: Mapping[str, Any], status: Status) -> dict[str, Any]:
         "created_ms": row["created_ms"],
         "closed_ms": row["closed_ms"],
     }
+
+
+def visibility_of(row: Mapping[str, Any]) -> str:
+    """`public` or `private`, as the screening was planned."""
+    return str(row["conditions"].get("visibility", "public"))
 
 
 def screening_details(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ COLUMNS: Final = (
     Column("agent"),
     Column("pack"),
     Column("state"),
+    Column("visibility"),
     Column("recorded"),
     Column("planned"),
     Column("passed"),

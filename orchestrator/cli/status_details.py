@@ -81,8 +81,9 @@ def detail_lines(data: Mapping[str, Any], call: str) -> list[str]:
             ("parties", f"requested by {data['requested_by']}, funded by {data['funded_by']}"),
             ("times", f"opened {when(data['created_ms'])}, closed {when(data['closed_ms'])}"),
             ("conditions", _conditions(data["conditions"])),
-            ("certificates", f"{data['certified_attempts']} of {data['ended_attempts']} ended attempts"),
-            ("bundle", data["bundle"] or f"{DASH} (written when the screening closes, or by assize score)"),
+            ("visibility", data["visibility"]),
+            ("certificates", _certificates(data)),
+            ("bundle", _bundle(data)),
         ]
     )
     lines += _tries_block("running", data["running_tries"], lambda one: str(one["phase"]))
@@ -91,6 +92,18 @@ def detail_lines(data: Mapping[str, Any], call: str) -> list[str]:
         lines.append("no score before the screening closes")
     lines.append(f"next: {_next(data, call)}")
     return lines
+
+
+def _certificates(data: Mapping[str, Any]) -> str:
+    if data["visibility"] == "private":
+        return f"none, ever: private, {data['ended_attempts']} ended attempts on sandbox evidence alone"
+    return f"{data['certified_attempts']} of {data['ended_attempts']} ended attempts"
+
+
+def _bundle(data: Mapping[str, Any]) -> str:
+    if data["visibility"] == "private":
+        return DASH
+    return data["bundle"] or f"{DASH} (written when the screening closes, or by assize score)"
 
 
 def _state(data: Mapping[str, Any]) -> str:
@@ -148,7 +161,7 @@ def _why(one: Mapping[str, Any]) -> str:
 
 def _next(data: Mapping[str, Any], call: str) -> str:
     commands = [f"{call} tries {data['screening']}"]
-    if data["state"] not in OPEN_SCREENINGS:
+    if data["state"] not in OPEN_SCREENINGS and data["visibility"] == "public":
         commands.append(f"{call} score {data['screening']}")
     if data["bundle"]:
         commands.append(f"{call} verify {data['bundle']}")

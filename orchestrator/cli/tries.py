@@ -11,7 +11,7 @@ from orchestrator.cli.ledger_listing import Filter, listed_tries, task_ids
 from orchestrator.cli.listing import Column, listing_options, show_list, style_of
 from orchestrator.cli.output import call_of, duration, when
 from orchestrator.cli.reading import reading
-from orchestrator.cli.serial import try_data
+from orchestrator.cli.serial import try_data, visibility_of
 from orchestrator.errors import NotFoundError
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
@@ -72,9 +72,11 @@ def command(
     with reading(context) as found:
         ledger, screening_id = found.find(queries.find_screening, "screening", screening)
         only = _task_ids(ledger, screening_id, tasks) if tasks else None
+        visibility = visibility_of(queries.screening(ledger, screening_id))
         rows = [try_data(row) for row in listed_tries(ledger, screening_id, Filter(only, **wanted))]
     empty = f"Screening {screening_id} has no such tries. Next: {call_of(context)} tries {screening_id}"
-    show_list(chosen, rows, schema=SCHEMA, key="tries", empty=empty, more={"screening": screening_id})
+    more = {"screening": screening_id, "visibility": visibility}
+    show_list(chosen, rows, schema=SCHEMA, key="tries", empty=empty, more=more)
 
 
 def _task_ids(ledger: Ledger, screening_id: str, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,12 +11,14 @@ import click
 from orchestrator.certificates import report, trust
 from orchestrator.certificates.bundle import is_screening
 from orchestrator.certificates.logged import LogChecks
+from orchestrator.certificates.published import PublishedNotices
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import Verdict
 from orchestrator.certificates.verify import verify_try_bundle
+from orchestrator.cli import exits, failures
 from orchestrator.cli.output import emit, home_of, json_option, safe
-from orchestrator.errors import UsageError
+from orchestrator.errors import AssizeError, UsageError
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.log.checkpoint import Checkpoint
@@ -60,7 +62,7 @@ _HEAD = 4
     "log_folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Published logs that prove this. [default: that of the home]",
+    help="Published logs that prove this, and say what was noticed later. [default: that of the home]",
 )
 @click.option(
     "--audit",
@@ -95,19 +97,40 @@ def command(
     """
     if (bundle is None) == (audited is None):
         raise UsageError("name one bundle, or one log with --audit")
-    home = home_of(context)
-    root = _trust_root(trust_roots or (home.trust_root,), pin)
-    memory = None if remember is None else CheckpointMemory(remember)
-    if audited is not None:
-        code, data, text = _audit(audited, root, memory)
-    else:
-        logs = LogChecks(root, memory, _Published(log_folder or home.log).consistency)
-        code, data, text = _verify(bundle or Path(), root, _store(home, evidence, no_evidence), logs)
-    if as_json:
-        emit(data.pop("schema"), data)
-    else:
-        click.echo(safe(text))
+    try:
+        home = home_of(context)
+        root = _trust_root(trust_roots or _own(home), pin)
+        memory = None if remember is None else CheckpointMemory(remember)
+        if log_folder is not None and not log_folder.is_dir():
+            raise UsageError(f"there is no log at {log_folder}", hint="name the folder that holds the logs")
+        code, data, text = _asked(
+            bundle, audited, root, memory, log_folder or home.log, _store(home, evidence, no_evidence)
+        )
+        if as_json:
+            emit(data.pop("schema"), data)
+        else:
+            click.echo(safe(text))
+    except (AssizeError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a defect must not read as an answer: exit 1, never 0
+        code = exits.REFUSED
+        failures.report(error, debug=bool((context.find_root().obj or {}).get("debug")))
     context.exit(code)
+
+
+def _asked(
+    bundle: Path | None,
+    audited: Path | None,
+    root: TrustRoot,
+    memory: CheckpointMemory | None,
+    folder: Path,
+    store: EvidenceStore | None,
+) -> tuple[int, dict[str, Any], str]:
+    """Exit code, data and text of what was asked; published logs lie in `folder`."""
+    if audited is not None:
+        return _audit(audited, root, memory)
+    logs = LogChecks(root, memory, _Published(folder).consistency)
+    return _verify(bundle or Path(), store, logs, PublishedNotices(folder))
 
 
 class _Published:
@@ -122,6 +145,15 @@ class _Published:
             return Tiles(self._root / larger.origin, larger.size).consistency_proof(smaller.size)
         except (VerificationError, ValueError):
             return None
+
+
+def _own(home: Home) -> Sequence[Path]:
+    """Every version of the home, read only; importing what keeps them would slow the verifier down."""
+    first, version, paths = home.trust_root, 2, [home.trust_root]
+    while (path := first.with_name(f"{first.stem}.{version}{first.suffix}")).exists():
+        paths.append(path)
+        version += 1
+    return paths
 
 
 def _trust_root(paths: Sequence[Path], pin: str | None) -> TrustRoot:
@@ -144,9 +176,7 @@ def _store(home: Home, evidence: Path | None, no_evidence: bool) -> EvidenceStor
     return EvidenceStore(folder) if folder.is_dir() and not no_evidence else None
 
 
-def _audit(
-    folder: Path, root: TrustRoot, memory: CheckpointMemory | None
-) -> tuple[int, dict[str, Any], str]:
+def _audit(folder: Path, root: TrustRoot, memory: CheckpointMemory | None) -> tuple[int, dict[str, Any], str]:
     # Not needed for a bundle, which should be answered at once.
     from orchestrator.certificates.audit import audit_log
     from orchestrator.certificates.audit_report import audit_data, audit_text
@@ -158,25 +188,28 @@ def _audit(
 
 
 def _verify(
-    path: Path, root: TrustRoot, store: EvidenceStore | None, logs: LogChecks
+    path: Path, store: EvidenceStore | None, logs: LogChecks, published: PublishedNotices
 ) -> tuple[int, dict[str, Any], str]:
-    """Exit code, data and text; the checkpoint is remembered when the bundle is authentic."""
+    """Exit code, data and text; the checkpoint is remembered when the bundle is authentic.
+
+    Told is the trust root that the bundle was verified with: it may carry later versions.
+    """
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     if is_screening(head):
-        screening = verify_screening_bundle(path, root, store=store, logs=logs)
+        screening = verify_screening_bundle(path, logs.trust, store=store, logs=logs, published=published)
         data, text, code = (
-            report.screening_data(screening, root),
-            report.screening_text(screening, root),
+            report.screening_data(screening, logs.trust),
+            report.screening_text(screening, logs.trust),
             screening.exit_code,
         )
         authentic = screening.authentic
     else:
-        one = verify_try_bundle(path, root, store=store, logs=logs)
-        data, text, code = report.try_data(one, root), report.try_text(one, root), one.exit_code
+        one = verify_try_bundle(path, logs.trust, store=store, logs=logs, published=published)
+        data, text, code = report.try_data(one, logs.trust), report.try_text(one, logs.trust), one.exit_code
         authentic = one.authentic
     if authentic is Verdict.YES:
         try:

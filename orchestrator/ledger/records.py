@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -112,6 +113,17 @@ def add_certificate(
         return True
 
 
+def newest_envelope(ledger: Ledger) -> bytes | None:
+    """The envelope that was stored last, in whatever screening; None where nothing is certified yet.
+
+    Ids are ULIDs, so the last one is found by the primary key.
+    """
+    query = sa.select(Certificate.envelope).order_by(Certificate.id.desc()).limit(1)
+    with ledger.reading() as connection:
+        found: bytes | None = connection.scalar(query)
+    return found
+
+
 def certificates(
     ledger: Ledger, screening_id: str, kind: CertificateKind | None = None
 ) -> list[StoredCertificate]:
@@ -122,33 +134,58 @@ def certificates(
         .outerjoin(TrySlot, TrySlot.id == Certificate.slot_id)
         .where(Certificate.screening_id == screening_id)
         .order_by(place, TrySlot.start_order, Certificate.token)
-    ).with_only_columns(
-        Certificate.id,
-        Certificate.screening_id,
-        Certificate.kind,
-        Certificate.attempt_id,
-        Certificate.digest,
-        Certificate.path,
-        Certificate.envelope,
-        Certificate.at_ms,
-    )
+    ).with_only_columns(*_COLUMNS)
     if kind is not None:
         query = query.where(Certificate.kind == kind)
     with ledger.reading() as connection:
         rows = connection.execute(query).all()
-    return [
-        StoredCertificate(
-            row.id,
-            row.screening_id,
-            CertificateKind(row.kind),
-            row.attempt_id,
-            row.digest,
-            row.path,
-            row.envelope,
-            row.at_ms,
-        )
-        for row in rows
-    ]
+    return [_stored(row) for row in rows]
+
+
+def find_certificates(
+    ledger: Ledger,
+    *,
+    digest: str | None = None,
+    slot_id: str | None = None,
+    attempt_id: str | None = None,
+    at_most: int = 100,
+) -> list[StoredCertificate]:
+    """Certificates whose digest begins with `digest`, of a slot by attempt, or of an attempt."""
+    query = sa.select(*_COLUMNS).order_by(Certificate.token, Certificate.digest).limit(at_most)
+    if digest is not None:
+        # A range and not LIKE, as for ids; "~" is above every hex digit.
+        query = query.where(Certificate.digest >= digest, Certificate.digest < digest + "~")
+    if slot_id is not None:
+        query = query.where(Certificate.slot_id == slot_id)
+    if attempt_id is not None:
+        query = query.where(Certificate.attempt_id == attempt_id)
+    with ledger.reading() as connection:
+        return [_stored(row) for row in connection.execute(query)]
+
+
+_COLUMNS: Final = (
+    Certificate.id,
+    Certificate.screening_id,
+    Certificate.kind,
+    Certificate.attempt_id,
+    Certificate.digest,
+    Certificate.path,
+    Certificate.envelope,
+    Certificate.at_ms,
+)
+
+
+def _stored(row: Any) -> StoredCertificate:
+    return StoredCertificate(
+        row.id,
+        row.screening_id,
+        CertificateKind(row.kind),
+        row.attempt_id,
+        row.digest,
+        row.path,
+        row.envelope,
+        row.at_ms,
+    )
 
 
 def add_pack_check(ledger: Ledger, found: TaskCheck) -> str:

@@ -102,7 +102,9 @@ _KEPT: Final = (
         "NEW.id <> OLD.id OR NEW.identity <> OLD.identity OR NEW.pack_digest <> OLD.pack_digest"
         " OR NEW.agent_digest <> OLD.agent_digest OR NEW.comparability <> OLD.comparability"
         " OR NEW.requester <> OLD.requester OR NEW.funder <> OLD.funder"
-        " OR NEW.planned_slots <> OLD.planned_slots OR NEW.rerun_limit <> OLD.rerun_limit",
+        " OR NEW.planned_slots <> OLD.planned_slots OR NEW.rerun_limit <> OLD.rerun_limit"
+        # The visibility is among them: what was private stays private.
+        " OR CAST(NEW.conditions AS TEXT) <> CAST(OLD.conditions AS TEXT)",
     ),
     Rule("tr_screening_no_delete", "screening", "DELETE", "screenings are never deleted"),
 )

@@ -6,6 +6,7 @@ collected; what makes the log not the one that was signed is raised.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,14 +19,19 @@ from orchestrator.log.witness import Witnessing
 from orchestrator.verification.errors import Finding, VerificationError
 
 CHECKPOINT_FILE: Final = "checkpoint"
+_INDEX_BITS: Final = 48
 
 
 @dataclass(frozen=True)
 class Double:
-    """One unique key with the indexes of its entries, all of them INVALID."""
+    """One unique key with the indexes of its entries, all of them INVALID.
+
+    `elsewhere` says of entries in earlier shards where they are.
+    """
 
     key: str
     indexes: tuple[int, ...]
+    elsewhere: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,21 +45,59 @@ class Audit:
     notes: tuple[Finding, ...]
 
 
-class _Keys:
-    """First index of every unique key (first half of its hash as the key, to hold millions)."""
+class Keys:
+    """First place of every unique key (first half of its hash as the key, to hold millions).
 
-    def __init__(self) -> None:
+    One is passed from audit to audit where a log has shards, so that it is seen across them. There the same
+    statement may come once more where the earlier entry is void, as `is_void` says of (origin, index, entry).
+    """
+
+    def __init__(self, is_void: Callable[[str, int, bytes], bool] = lambda *_: False) -> None:
+        self._is_void = is_void
         self._first: dict[bytes, int] = {}
-        self.doubles: dict[str, list[int]] = {}
+        self._shards: list[tuple[str, Tiles]] = []
+        self._doubles: dict[str, list[int]] = {}
 
-    def add(self, key: bytes, index: int) -> None:
-        first = self._first.setdefault(tree.leaf_hash(key)[:16], index)
-        if first != index:
-            self.doubles.setdefault(key.decode(), [first]).append(index)
+    def begin(self, origin: str, store: Tiles) -> None:
+        """What is added from here on is in the log of `origin`, with its entries in `store`."""
+        self._shards.append((origin, store))
+        self._doubles.clear()
+
+    def add(self, key: bytes, index: int, raw: bytes) -> None:
+        """One more entry, `raw` with this key."""
+        place, name = len(self._shards) << _INDEX_BITS | index, tree.leaf_hash(key)[:16]
+        first = self._first.setdefault(name, place)
+        if first != place and self._is_again(first, raw):
+            self._first[name] = place
+        elif first != place:
+            self._doubles.setdefault(key.decode(), [first]).append(place)
+
+    def _is_again(self, first: int, raw: bytes) -> bool:
+        """Whether the entry at `first` is a void one of an earlier shard, of the same statement as `raw`."""
+        shard, index = first >> _INDEX_BITS, first & (1 << _INDEX_BITS) - 1
+        if shard == len(self._shards):
+            return False
+        origin, store = self._shards[shard - 1]
+        held = store.entry(index)
+        return held.split(b"\n")[1] == raw.split(b"\n")[1] and self._is_void(origin, index, held)
+
+    def doubles(self) -> tuple[Double, ...]:
+        """Every key of which the current shard has an entry too many."""
+        found = []
+        for key, places in sorted(self._doubles.items()):
+            split = [(place >> _INDEX_BITS, place & (1 << _INDEX_BITS) - 1) for place in places]
+            here = tuple(index for shard, index in split if shard == len(self._shards))
+            others = [f"{index} of {self._shards[n - 1][0]}" for n, index in split if n < len(self._shards)]
+            found.append(Double(key, here, tuple(others)))
+        return tuple(found)
 
 
-def audit(folder: Path, verifier: LogVerifier, remembered: Checkpoint | None = None) -> Audit:
+def audit(
+    folder: Path, verifier: LogVerifier, remembered: Checkpoint | None = None, keys: Keys | None = None
+) -> Audit:
     """Check the log in `folder` against its own checkpoint and the remembered one.
+
+    `keys` are those of earlier shards, in which no key of this one may be.
 
     Raises `VerificationError` when the checkpoint is bad (see `LogVerifier.open`), a file is missing
     (`log-missing`) or not what its tree says (`log-tile`), the entries do not give the signed root
@@ -65,10 +109,12 @@ def audit(folder: Path, verifier: LogVerifier, remembered: Checkpoint | None = N
         memory.compare(remembered, checkpoint)
         remembered = None
     findings: list[Finding] = []
-    keys = _read_again(folder, checkpoint, remembered, findings)
-    doubles = tuple(Double(key, tuple(indexes)) for key, indexes in sorted(keys.doubles.items()))
+    keys = Keys() if keys is None else keys
+    keys.begin(checkpoint.origin, Tiles(folder, checkpoint.size))
+    _read_again(folder, checkpoint, remembered, findings, keys)
+    doubles = keys.doubles()
     for double in doubles:
-        where = ", ".join(str(index) for index in double.indexes[:10])
+        where = ", ".join([*double.elsewhere[:10], *map(str, double.indexes[:10])])
         findings.append(Finding("double", f"{double.key} is certified more than once: entries {where}"))
     notes: tuple[Finding, ...] = ()
     try:
@@ -79,15 +125,19 @@ def audit(folder: Path, verifier: LogVerifier, remembered: Checkpoint | None = N
 
 
 def _read_again(
-    folder: Path, checkpoint: Checkpoint, remembered: Checkpoint | None, findings: list[Finding]
-) -> _Keys:
-    store, edge, keys = Tiles(folder, checkpoint.size), Edge(), _Keys()
+    folder: Path,
+    checkpoint: Checkpoint,
+    remembered: Checkpoint | None,
+    findings: list[Finding],
+    keys: Keys,
+) -> None:
+    store, edge = Tiles(folder, checkpoint.size), Edge()
     for number in range((checkpoint.size + WIDTH - 1) // WIDTH):
         entries = store.entries(number)
         for offset, raw in enumerate(entries):
             index = number * WIDTH + offset
             try:
-                keys.add(entry.check(raw), index)
+                keys.add(entry.check(raw), index, raw)
             except VerificationError as error:
                 findings.append(Finding("entry-form", f"entry {index}: {error.findings[0].detail}"))
         leaves = tree.leaf_hashes(entries)
@@ -99,7 +149,6 @@ def _read_again(
         _compare_tile(store, level, tile_number, expected)
     if edge.root() != checkpoint.root:
         raise VerificationError("log-root", f"the {edge.size} entries do not give the signed root")
-    return keys
 
 
 def _check_beginning(edge: Edge, leaves: bytes, remembered: Checkpoint) -> None:

@@ -17,6 +17,12 @@ class LogBusyError(LogError):
     code = "log-busy"
 
 
+class LogClosedError(LogError):
+    """This log ended; another one goes on from it."""
+
+    code = "log-closed"
+
+
 class LogConflictError(LogError):
     """An entry under the same key, with other bytes, is in the log already: `held`."""
 

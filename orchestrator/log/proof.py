@@ -118,6 +118,7 @@ class LogVerifier:
         self.log = log
         self.policy = policy or WitnessPolicy()
         self._opened: tuple[bytes, SignedCheckpoint, Witnessing] | None = None
+        self._paths = tree.KnownPaths(0, b"")
 
     def open(self, raw: bytes) -> tuple[Checkpoint, Witnessing]:
         """A checkpoint with its log signature and cosignatures checked; whether they suffice is not asked.
@@ -127,6 +128,7 @@ class LogVerifier:
         if self._opened is None or self._opened[0] != raw:
             signed = open_checkpoint(raw, self.log)
             self._opened = (raw, signed, self.policy.judge(signed, self.log))
+            self._paths = tree.KnownPaths(signed.checkpoint.size, signed.checkpoint.root)
         _, signed, witnessing = self._opened
         return signed.checkpoint, witnessing
 
@@ -139,9 +141,7 @@ class LogVerifier:
         if isinstance(proof, bytes):
             proof = parse_proof(proof)
         checkpoint, witnessing = self.open(proof.checkpoint)
-        tree.verify_inclusion(
-            tree.leaf_hash(entry), proof.index, checkpoint.size, proof.path, checkpoint.root
-        )
+        self._paths.verify(tree.leaf_hash(entry), proof.index, proof.path)
         return Located(proof.index, checkpoint, witnessing)
 
     def check(self, proof: TlogProof | bytes, entry: bytes) -> Logged:

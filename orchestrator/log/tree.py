@@ -137,6 +137,46 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
         raise VerificationError("inclusion", f"the proof does not lead from entry {index} to the root")
 
 
+class KnownPaths:
+    """Checks many leaves of one tree; what a proof has shown is not hashed again for its neighbours.
+
+    Accepts exactly what `verify_inclusion` does: a node that is known must be met with its own hash and
+    with the same rest of the path, anything else would not lead to the root.
+    """
+
+    def __init__(self, size: int, root: bytes) -> None:
+        self._size, self._root = size, root
+        self._known: dict[tuple[int, int], tuple[bytes, Sequence[bytes]]] = {}
+
+    def verify(self, leaf: bytes, index: int, proof: Sequence[bytes]) -> None:
+        """As `verify_inclusion`; raises `VerificationError` (`inclusion`)."""
+        at, last, found, known = index, self._size - 1, leaf, self._known
+        climbed: list[tuple[tuple[int, int], bytes]] = []
+        for used, item in enumerate(proof):
+            place = (at, last)  # `last` tells the level
+            if place in known:
+                if known[place] == (found, proof[used:]) and 0 <= index < self._size:
+                    self._keep(climbed, proof)
+                    return
+                break
+            if last <= 0 or len(item) != HASH_BYTES:
+                break
+            climbed.append((place, found))
+            if at & 1 or at == last:
+                found = _sha256(b"\x01" + item + found).digest()
+                while not at & 1 and at:
+                    at, last = at >> 1, last >> 1
+            else:
+                found = _sha256(b"\x01" + found + item).digest()
+            at, last = at >> 1, last >> 1
+        verify_inclusion(leaf, index, self._size, proof, self._root)
+        self._keep(climbed, proof)
+
+    def _keep(self, climbed: list[tuple[tuple[int, int], bytes]], proof: Sequence[bytes]) -> None:
+        for used, (place, found) in enumerate(climbed):
+            self._known[place] = (found, proof[used:])
+
+
 def verify_consistency(
     old_size: int, old_root: bytes, size: int, new_root: bytes, proof: Sequence[bytes]
 ) -> None:

@@ -95,6 +95,14 @@ class WitnessPolicy:
     groups: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     quorum: str | None = None
 
+    @property
+    def rule(self) -> str | None:
+        """How many must cosign, for people: a number, or the name of a group of groups; None for nobody."""
+        if self.quorum is None:
+            return None
+        threshold, members = self.groups.get(self.quorum, (1, (self.quorum,)))
+        return str(threshold) if set(members) <= self.witnesses.keys() else self.quorum
+
     def holds(self, names: set[str]) -> bool:
         """Whether cosignatures by these witnesses are enough."""
         return self.quorum is None or self._holds(self.quorum, names)

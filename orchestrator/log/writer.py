@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +16,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from orchestrator.log import checkpoint, note, tiles, tree
+from orchestrator.log import checkpoint, cleaning, note, tiles, tree
 from orchestrator.log.audit import CHECKPOINT_FILE
 from orchestrator.log.checkpoint import Checkpoint, NoteKey
-from orchestrator.log.errors import LogBusyError, LogConflictError, LogError, LogStateError
+from orchestrator.log.errors import (
+    LogBusyError,
+    LogClosedError,
+    LogConflictError,
+    LogError,
+    LogStateError,
+)
 from orchestrator.log.files import Disk
 from orchestrator.log.keys import KeyIndex
 from orchestrator.log.note import Signature
@@ -28,7 +33,8 @@ from orchestrator.log.tiles import ENTRIES, WIDTH, Edge, Tiles, tile_path
 from orchestrator.verification.errors import VerificationError
 
 SIGNED_FILE: Final = "signed"
-_TILE: Final = re.compile(r"tile/(\d{1,2}|entries)/((?:x\d{3}/)*\d{3})(?:\.p/(\d{1,3}))?")
+CLOSED_FILE: Final = "closed"
+"""In the folder of the record: this log takes nothing more, and which one goes on from it."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +53,25 @@ class LogWriter:
     """
 
     def __init__(
-        self, folder: Path, state: Path, origin: str, key: NoteKey, *, disk: Disk | None = None
+        self,
+        folder: Path,
+        state: Path,
+        origin: str,
+        key: NoteKey,
+        *,
+        disk: Disk | None = None,
+        is_new: bool | None = None,
     ) -> None:
         """Open or create the log and finish what an interrupted writer began.
 
-        Raises `LogBusyError`, `LogStateError`.
+        With `is_new` False a log of which nothing is left is refused instead of begun: the caller knows
+        that it was there. Raises `LogBusyError`, `LogStateError`.
         """
+        if is_new is False and not (state / SIGNED_FILE).exists() and not (folder / CHECKPOINT_FILE).exists():
+            raise LogStateError(
+                f"the log {origin} is gone: nothing is in {folder}, nor in its record {state}",
+                hint="restore both from a copy; a new log of this name would show others another history",
+            )
         self._folder, self._signed = folder, state / SIGNED_FILE
         self._key, self._log = key, checkpoint.log_key(origin, key.public)
         self._disk = disk or Disk()
@@ -60,12 +79,12 @@ class LogWriter:
         self._broken = False
         self._make(folder)
         self._make(state)
-        self._lock = _lock(folder)
+        self._lock = lock(folder)
         try:
             self._note = self._recover()
             self._edge = self._read_edge()
             self._keys, self._tail = KeyIndex(), list[bytes]()
-            self._read_keys()
+            self._read_keys(0)
         except VerificationError as error:
             self.close()
             raise LogStateError(f"the log {origin} is damaged: {error.message}") from error
@@ -85,9 +104,59 @@ class LogWriter:
         """Let another writer in; appending is over."""
         self._broken = True
         self._disk.abandon()
+        self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def release(self) -> None:
+        """Let another writer in for now; `resume` goes on from what it leaves."""
+        with self._turn:
+            self._unlock()
+
+    def resume(self) -> None:
+        """Take the log again after `release`; only what others appended meanwhile is read.
+
+        Raises `LogBusyError`, `LogStateError` (also when the log does not go on from what is known here:
+        then this writer is closed), `LogError` for a writer that is closed or broken.
+        """
+        with self._turn:
+            self._check_usable(locked=False)
+            self._lock = lock(self._folder)
+            try:
+                self._follow()
+            except VerificationError as error:
+                self.close()
+                raise LogStateError(f"the log {self._log.origin} is damaged: {error.message}") from error
+            except BaseException:
+                self.close()
+                raise
+
+    def _follow(self) -> None:
+        known, published = self._head, self._folder / CHECKPOINT_FILE
+        if not self._signed.exists() or not published.exists():
+            raise LogStateError(f"the log {known.origin} or the record of what was signed for it is gone")
+        same = tiles.read_file(self._signed, 1024) == known.body()
+        if same and tiles.read_file(published, note.LIMIT_BYTES) == self._note.encode():
+            cleaning.clean(self._folder, known.size, self._disk)
+            return
+        self._note = self._recover()
+        head = self._head
+        if known.size:
+            path = (
+                Tiles(self._folder, head.size).consistency_proof(known.size) if head.size > known.size else []
+            )
+            tree.verify_consistency(known.size, known.root, head.size, head.root, path)
+        self._edge = self._read_edge()
+        self._read_keys(known.size)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is neither closed nor left behind by an append that failed."""
+        # Keys without entries are what an interrupt leaves behind.
+        return not self._broken and self._keys.size == self._head.size
 
     @property
     def head(self) -> Checkpoint:
@@ -99,9 +168,13 @@ class LogWriter:
         """The signed note that is published."""
         return self._note.encode()
 
+    def has(self, key: bytes) -> bool:
+        """Whether the log has an entry with this unique key (its last line, line feed included)."""
+        return self._find(key) is not None
+
     def place(self, raw: bytes) -> int:
         """The index that an entry has, or would get when appended now; raises `LogConflictError`."""
-        return self._place([raw], _keys_of([raw]))[0][0]
+        return self._place([raw], keys_of([raw]))[0][0]
 
     def append(self, entries: Sequence[bytes]) -> Appended:
         """Append a batch and publish the checkpoint that covers it; returns when all of it is durable.
@@ -112,7 +185,7 @@ class LogWriter:
         """
         with self._turn:
             self._check_usable()
-            keys = _keys_of(entries)
+            keys = keys_of(entries)
             try:
                 return self._append(entries, keys)
             except OSError as error:
@@ -120,13 +193,28 @@ class LogWriter:
             except VerificationError as error:
                 raise LogStateError(f"the log is damaged: {error.message}") from error
 
+    def end(self, follower: str) -> Checkpoint:
+        """Take nothing more, for good and in every process; `follower` is the log that goes on from here.
+
+        Returns the last tree head. Again: nothing changes.
+        """
+        with self._turn:
+            self._check_usable()
+            end_log(self._signed.parent, follower, self._disk)
+            return self._head
+
     def _append(self, entries: Sequence[bytes], keys: list[bytes]) -> Appended:
         size = self._head.size
+        if self._signed.with_name(CLOSED_FILE).exists():
+            indexes, fresh = self._place(entries, keys)
+            if fresh:
+                raise LogClosedError(f"the log {self._head.origin} is closed")
+            return Appended(indexes, self._note.encode())
         if self._keys.extend(keys, unseen=True):
             indexes, fresh = tuple(range(size, size + len(keys))), list(entries)
         else:
             indexes, fresh = self._place(entries, keys)
-            self._keys.extend(_keys_of(fresh), unseen=False)
+            self._keys.extend(keys_of(fresh), unseen=False)
         if fresh:
             self._broken = True  # until everything is on disk
             self._extend(fresh)
@@ -143,9 +231,8 @@ class LogWriter:
             if more:
                 self._publish(self._note.with_signatures(more).encode())
 
-    def _check_usable(self) -> None:
-        # Keys without entries are what an interrupt leaves behind.
-        if self._broken or self._keys.size != self._head.size:
+    def _check_usable(self, *, locked: bool = True) -> None:
+        if not self.is_usable or (self._lock >= 0) != locked:
             raise LogError("the writer is closed, or an earlier append failed", hint="open the log again")
 
     def _place(self, entries: Sequence[bytes], keys: list[bytes]) -> tuple[tuple[int, ...], list[bytes]]:
@@ -255,7 +342,7 @@ class LogWriter:
         self._check_order(intent, published)
         if not has_published or intent.size > published.size:
             self._publish(checkpoint.sign_checkpoint(intent, self._key))
-        self._clean(intent.size)
+        cleaning.clean(self._folder, intent.size, self._disk)
         return self._note
 
     def _check_order(self, intent: Checkpoint, published: Checkpoint) -> None:
@@ -275,43 +362,33 @@ class LogWriter:
                 hint="restore the files; a size is never signed twice with different roots",
             )
 
-    def _clean(self, size: int) -> None:
-        """Remove files of a batch that was never signed, and partial tiles that are full now."""
-        rows = dict(enumerate(tiles.widths(size)))
-        for parent, _, names in os.walk(self._folder / "tile", topdown=False):
-            for name in names:
-                path = Path(parent, name)
-                match = _TILE.fullmatch(path.relative_to(self._folder).as_posix())
-                if match is None:
-                    continue
-                level = 0 if match[1] == ENTRIES else int(match[1])
-                number, row = int(re.sub("[x/]", "", match[2])), rows.get(level, 0)
-                full = (number + 1) * WIDTH <= row
-                if match[3] is not None:
-                    keep = not full and number * WIDTH + int(match[3]) <= row
-                else:
-                    keep = full
-                if not keep:
-                    self._disk.remove(str(path))
-            if not os.listdir(parent):
-                self._disk.remove(parent)
-
     def _read_edge(self) -> Edge:
         edge = Tiles(self._folder, self._head.size).edge()
         if edge.root() != self._head.root:
             raise LogStateError(f"the files of {self._head.origin} do not give the root that was signed")
         return edge
 
-    def _read_keys(self) -> None:
+    def _read_keys(self, known: int) -> None:
+        """The keys of the entries from `known` on, and the last bundle while it is partial."""
         store, size = Tiles(self._folder, self._head.size), self._head.size
-        for number in range((size + WIDTH - 1) // WIDTH):
+        self._tail = []
+        for number in range(known // WIDTH, (size + WIDTH - 1) // WIDTH):
             entries = store.entries(number)
-            self._keys.extend(_keys_of(entries), unseen=False)
+            self._keys.extend(keys_of(entries[max(known - number * WIDTH, 0) :]), unseen=False)
             if len(entries) < WIDTH:
                 self._tail = entries
 
 
-def _keys_of(entries: Sequence[bytes]) -> list[bytes]:
+def end_log(state: Path, follower: str, disk: Disk) -> None:
+    """Write down, durably, that a log ended; to be called under its lock. Raises `LogStateError`."""
+    path, told = state / CLOSED_FILE, f"{follower}\n".encode()
+    if path.exists() and path.read_bytes() != told:
+        raise LogStateError(f"this log ended already, and another than {follower} goes on from it")
+    if not path.exists():
+        disk.publish(str(path), told)
+
+
+def keys_of(entries: Sequence[bytes]) -> list[bytes]:
     """The unique key of every entry; raises `LogError` for one that cannot be an entry."""
     keys = [raw[raw.rfind(b"\n", 0, -1) + 1 :] for raw in entries]
     # A key has no line feed but its last byte, so the count tells whether all of them have that one.
@@ -320,9 +397,12 @@ def _keys_of(entries: Sequence[bytes]) -> list[bytes]:
     return keys
 
 
-def _lock(folder: Path) -> int:
-    """Lock the folder itself; the kernel lets go of it when the process dies."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def lock(folder: Path) -> int:
+    """Lock the folder of a log; a descriptor to be closed. The kernel lets go of it when the process dies."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        raise LogStateError(f"the folder of the log is gone: {folder}") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -50,7 +50,8 @@ class ScreeningConditions(BaseModel):
     `output_tokens` is the output maximum per model call that an agent is told; None for one that cannot be.
     `provider_tools` are the kinds of tools that a provider may run for the agent. `prices_digest` names the
     price sheet, `rehearsal_digest` the script of a rehearsal, whose tries never count as passes. `disk` is
-    part of the hardware that a try is offered. How many tries run at once is no condition.
+    part of the hardware that a try is offered. `visibility` is fixed here, before the first try: a private
+    screening has evidence and never a certificate. How many tries run at once is no condition.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -72,6 +73,7 @@ class ScreeningConditions(BaseModel):
     prices_digest: Digest | None = None
     rehearsal_digest: Digest | None = None
     disk: DiskCondition = DiskCondition()
+    visibility: Literal["public", "private"] = "public"
 
     @field_validator("tasks", "permitted_tools", "provider_tools", mode="before")
     @classmethod
@@ -87,6 +89,8 @@ class ScreeningConditions(BaseModel):
             del data["output_tokens"]  # as before there was one: equal conditions keep their identity
         if self.disk == DiskCondition():
             del data["disk"]
+        if self.visibility == "public":
+            del data["visibility"]  # likewise
         return data
 
     @property

@@ -35,6 +35,7 @@ class Why(StrEnum):
     """Why a closed screening is not on the board."""
 
     NOT_VERIFIED = "not-verified"
+    WITHDRAWN = "withdrawn"
     PART_OF_PACK = "part-of-pack"
     OTHER_REVISION = "other-revision"
     OTHER_VERSION = "other-pack-version"
@@ -91,7 +92,7 @@ class LedgerBoard:
     def in_full(self) -> bool:
         """Whether every closed screening verifies and every one on the board counts in full."""
         whole = all(one.handover.result.exit_code == 0 for one in self.standing)
-        return whole and all(one.why is not Why.NOT_VERIFIED for one in self.left_out)
+        return whole and all(one.why not in (Why.NOT_VERIFIED, Why.WITHDRAWN) for one in self.left_out)
 
 
 @dataclass
@@ -150,6 +151,9 @@ def _walk(installation: Installation, rows: Iterable[Mapping[str, Any]]) -> _Fou
             taken.add((one.plan.agent_digest, one.plan.pack_digest))
             found.standing.append(one)
         elif one is not None:
+            if one.why is Why.WITHDRAWN:
+                # Else withdrawing the newest screening would put an older, better one in its place.
+                taken.add((row["agent_digest"], row["pack_digest"]))
             found.left_out.append(one)
     return found
 
@@ -168,6 +172,9 @@ def _verified(installation: Installation, row: Mapping[str, Any]) -> Standing | 
     if not _holds(result):
         reasons = ", ".join(result.reasons)
         return LeftOut(row["id"], agent, Why.NOT_VERIFIED, f"does not verify in full: {reasons}")
+    if result.accounting.noticed:
+        text = f"notices in the log withdraw {result.accounting.noticed} of its passes"
+        return LeftOut(row["id"], agent, Why.WITHDRAWN, text)
     missing = sum(not plan.planned.get(task) for task in plan.pack_tasks)
     if missing:
         text = f"{missing} of {len(plan.pack_tasks)} tasks of the pack were not planned"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.certificates import bundle, dsse, issue, runner
+from orchestrator.certificates.errors import KeyPositionError
 from orchestrator.certificates.issue import OpenedScreening, TryFacts
 from orchestrator.certificates.metered import TRANSCRIPT_LIMIT_BYTES, usage_of
 from orchestrator.certificates.signer import Signed, Signer
@@ -37,6 +39,7 @@ from orchestrator.screenings.bundling import predicate_of, statement_of, write_f
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, opening_statement
 from orchestrator.screenings.orders import Bench
+from orchestrator.screenings.private import require_public
 from orchestrator.screenings.relaying import left_transcript
 from orchestrator.verification.errors import VerificationError
 from scoring.vocabulary import Outcome, Phase, Reason
@@ -44,6 +47,7 @@ from scoring.vocabulary import Outcome, Phase, Reason
 REPORT_LIMIT_BYTES: Final = 1 << 20
 _FILE_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
 _WHO: Final = "signer"
+_TURNS: Final = 4
 
 
 class UncertifiedError(AssizeError):
@@ -122,7 +126,11 @@ class Certifier:
         return self._installation.home.certificates / self._screening_id
 
     def open(self, sponsors: Sponsors) -> None:
-        """Sign and store the opening statement unless it is there; nothing may start before."""
+        """Sign and store the opening statement unless it is there; nothing may start before.
+
+        Raises `PrivateError` for a screening that was planned as private, whatever is asked now.
+        """
+        require_public(self._installation.ledger, self._screening_id)
         if self._stored(CertificateKind.OPENING):
             return
         row = queries.screening(self._installation.ledger, self._screening_id)
@@ -134,7 +142,7 @@ class Certifier:
             issuer=self._issuer,
             opened_unix_ms=row["created_ms"],
         )
-        signed = self._entered(self._signer.sign(statement))
+        signed = self._signed(statement)
         self._write("opening.json", signed.envelope)
         self._keep(CertificateKind.OPENING, signed, None)
 
@@ -166,16 +174,19 @@ class Certifier:
         statement = issue.try_certificate(
             self._opening(), facts, end, usage, issued_unix_ms=self._issued(view, end)
         )
-        signed, proof = self._logged(attempt_id, self._signer.sign(statement))
+        signed, proof = self._logged(attempt_id, statement)
         name = f"{_FILE_UNFIT.sub('_', facts.task_id)}.try{facts.index}.attempt{number}{bundle.TRY_SUFFIX}"
-        path = self._write(name, bundle.encode_try(signed.envelope, signed.manifest or b"", proof))
+        raw = bundle.encode_try(
+            signed.envelope, signed.manifest or b"", proof, chain=installation.roots.chain()
+        )
+        path = self._write(name, raw)
         self._keep(CertificateKind.TRY, signed, attempt_id, path)
 
     def close(self) -> Path:
         """Sign the summary of a closed screening and write its bundle; returns the bundle's path."""
         closed = self._stored(CertificateKind.SUMMARY)
         if not closed:
-            self._keep(CertificateKind.SUMMARY, self._entered(self._signer.sign(self._summary())), None)
+            self._keep(CertificateKind.SUMMARY, self._signed(self._summary()), None)
             closed = self._stored(CertificateKind.SUMMARY)
         return write_screening_bundle(self._installation, self._screening_id, closed[0].envelope)
 
@@ -200,6 +211,13 @@ class Certifier:
             cancelled=cancelled,
         )
 
+    def _signed(self, statement: Statement) -> Signed:
+        """Sign and log. Where others moved the log to the positions of another key meanwhile: once more."""
+        for _ in range(_TURNS - 1):
+            with suppress(KeyPositionError):
+                return self._entered(self._signer.sign(statement))
+        return self._entered(self._signer.sign(statement))
+
     def _entered(self, signed: Signed) -> Signed:
         """Log before anything is stored: what the ledger knows as certified is in the log.
 
@@ -217,14 +235,14 @@ class Certifier:
             return replace(signed, envelope=earlier, digest=_digest(earlier))
         return signed
 
-    def _logged(self, attempt_id: str, signed: Signed) -> tuple[Signed, bytes | None]:
+    def _logged(self, attempt_id: str, statement: Statement) -> tuple[Signed, bytes | None]:
         """Log a certificate; the one that is logged with its proof, None under a trust root without logs."""
         if self._logbook is None:
-            return signed, None
+            return self._signer.sign(statement), None
         try:
-            entered = self._entered(signed)
+            entered = self._signed(statement)
             return entered, self._logbook.prove([entered.envelope])[0].encode()
-        except (LogError, VerificationError) as error:
+        except (LogError, KeyPositionError, VerificationError) as error:
             raise UncertifiedError(f"attempt {attempt_id} is not logged: {error.message}") from error
 
     def _with_observations(self, view: AttemptView, end: RecordedEnd) -> RecordedEnd:

@@ -7,24 +7,29 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from functools import cached_property
 from typing import Final
 
-from orchestrator.certificates import founding, trust
-from orchestrator.certificates.founding import CERTIFICATE_KEY_FILE, LOG_KEY_FILE
-from orchestrator.certificates.keys import SigningKey
+from orchestrator.certificates import founding
+from orchestrator.certificates.keys import KeyHolder
 from orchestrator.certificates.logbook import Logbook
-from orchestrator.certificates.signer import FileSigner, Signer
+from orchestrator.certificates.signer import Signer
 from orchestrator.certificates.trust import TrustRoot
+from orchestrator.custody import passphrase
+from orchestrator.custody.custodian import DRAFT_FILE, Custodian
+from orchestrator.custody.keyring import Keyring
+from orchestrator.custody.lock import locked
+from orchestrator.custody.roots import RootStore
+from orchestrator.custody.signer import HomeSigner, open_log
 from orchestrator.errors import UsageError
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.records import newest_envelope
+from orchestrator.verification import ed25519
 
 ISSUER_VARIABLE: Final = "ASSIZE_ISSUER"
-PASSPHRASE_VARIABLE: Final = "ASSIZE_KEY_PASSPHRASE_FILE"
 DEFAULT_ISSUER: Final = "assize.local/unnamed-lab"
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9._:@/+_-]{0,127}")
 
@@ -49,40 +54,78 @@ class Installation:
         return hashlib.sha256(str(self.home.root.resolve()).encode()).hexdigest()[:16]
 
     def trust_root(self) -> TrustRoot:
-        """The trust root; made with fresh keys the first time, under the issuer named by ASSIZE_ISSUER."""
-        if self.home.trust_root.exists():
-            return trust.load(self.home.trust_root)
+        """The newest trust root; made with fresh keys the first time, under the issuer of ASSIZE_ISSUER."""
+        if self.roots.exists:
+            root = self.roots.current()
+            if not self.roots.recorded:
+                with locked(self.home.keys):
+                    self.roots.record()
+            return root
+        if (self.home.keys / DRAFT_FILE).exists():
+            raise UsageError(
+                "the first trust root of this home is still a draft",
+                hint="`assize keys status` says which signatures it needs; `assize keys publish` ends it",
+            )
         issuer = os.environ.get(ISSUER_VARIABLE, DEFAULT_ISSUER)
         if not _ID.fullmatch(issuer):
             raise UsageError(f"{ISSUER_VARIABLE} is {issuer!r}: lower-case letters, digits and ._:@/+- only")
-        return founding.create(
-            self.home.keys,
-            self.home.trust_root,
-            issuer=issuer,
-            now_unix_ms=time.time_ns() // 1_000_000,
-            passphrase_file=_passphrase_file(),
-        )
+        with locked(self.home.keys):
+            if not self.roots.exists:
+                founding.create(
+                    self.home.keys,
+                    self.home.trust_root,
+                    issuer=issuer,
+                    now_unix_ms=time.time_ns() // 1_000_000,
+                    passphrase_file=passphrase.provide(self.home.keys).path,
+                )
+        return self.trust_root()
+
+    @cached_property
+    def roots(self) -> RootStore:
+        """Every version of the trust root."""
+        return RootStore.of(self.home)
+
+    @cached_property
+    def keyring(self) -> Keyring:
+        """The keys of this home."""
+        return Keyring(self.home.keys, lambda: passphrase.path_of(self.home.keys))
 
     def signer(self) -> Signer:
-        """The signer over the certificate key of this home. Workers never call this."""
-        root = self.trust_root()
-        key = SigningKey.load(self.home.keys / CERTIFICATE_KEY_FILE, _passphrase_file())
-        return FileSigner(key, self.store, root)
+        """The signer over the certificate keys of this home. Workers never call this."""
+        self.trust_root()
+        custodian = Custodian(self.home)
+        signer = HomeSigner(
+            self.keyring,
+            self.store,
+            self.trust_root,
+            lambda origin: custodian.log_size(self.trust_root().logs[origin]),
+        )
+        self.keyring.holder(signer.keyid)  # a key that is missing or locked is noticed before anything starts
+        return signer
 
     def logbook(self) -> Logbook | None:
-        """The log in which everything signed here is entered; None under a trust root without logs."""
+        """The log in which everything signed here is entered; None under a trust root without logs.
+
+        One for the life of this installation, as a log is read when it is first written.
+        """
+        return self._logbook if self.trust_root().logs else None
+
+    @cached_property
+    def _logbook(self) -> Logbook:
+        return Logbook(
+            self.home.log,
+            self.home.log_state,
+            self.trust_root,
+            self._log_key,
+            stored=lambda: newest_envelope(self.ledger),
+        )
+
+    def _log_key(self) -> KeyHolder:
+        """The key of the log that is written to."""
         root = self.trust_root()
-        if not root.logs:
-            return None
-        # Read when something is entered, and once: a passphrase is slow to open by design.
-        key = cache(lambda: SigningKey.load(self.home.keys / LOG_KEY_FILE, _passphrase_file()))
-        return Logbook(self.home.log, self.home.log_state, root, key)
+        log = root.logs[open_log(root) or ""]
+        return self.keyring.holder(ed25519.key_id(log.key.key.raw))
 
     def close(self) -> None:
         """Give database connections back."""
         self.ledger.close()
-
-
-def _passphrase_file() -> Path | None:
-    named = os.environ.get(PASSPHRASE_VARIABLE)
-    return Path(named) if named else None

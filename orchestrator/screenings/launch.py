@@ -33,6 +33,7 @@ from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, comparability_of
 from orchestrator.screenings.orders import Bench, limit_ms
+from orchestrator.screenings.private import PrivateRecord
 from orchestrator.screenings.relaying import (
     Metering,
     conditions_for,
@@ -53,13 +54,21 @@ _ENGINE_TIMEOUT_S = 20
 
 @dataclass(frozen=True)
 class Launch:
-    """One screening that is planned or resumed; `state` is that of the ledger before the run."""
+    """One screening that is planned or resumed; `state` is that of the ledger before the run.
+
+    The `certifier` of a private one signs nothing.
+    """
 
     screening_id: str
     bench: Bench
-    certifier: Certifier
+    certifier: Certifier | PrivateRecord
     state: str
     resumed: bool
+
+    @property
+    def private(self) -> bool:
+        """Whether it has evidence only."""
+        return self.bench.conditions.visibility == "private"
 
 
 def hardware_class() -> str:
@@ -137,7 +146,9 @@ def launch(
     for agent, (own, metering) in zip(agents, terms, strict=True):
         bench = Bench(installation, pack, agent, own, images, metering)
         screening_id, state, resumed = _plan(installation, bench, tasks, sponsors, issuer, again=again)
-        certifier = Certifier(installation, signer, issuer, bench, screening_id)
+        certifier: Certifier | PrivateRecord = PrivateRecord()
+        if bench.conditions.visibility == "public":
+            certifier = Certifier(installation, signer, issuer, bench, screening_id)
         certifier.open(sponsors)
         launches.append(Launch(screening_id, bench, certifier, state, resumed))
     return launches
@@ -264,7 +275,9 @@ def run(
     bundles = {}
     for one in launches:
         if result.states[one.screening_id] not in OPEN_SCREENINGS:
-            bundles[one.screening_id] = one.certifier.close()
+            path = one.certifier.close()
+            if path is not None:
+                bundles[one.screening_id] = path
     return Outcome(result, bundles, tuple(dict.fromkeys(warnings)))
 
 
@@ -278,7 +291,9 @@ def _certify(
     except (UncertifiedError, EvidenceError) as error:
         warnings.append(f"not certified: {error.message}")
     else:
-        forget_left(installation.home, attempt_id)
+        # The relay's file of a private attempt that left no evidence is all that there is of it.
+        if view.manifest_digest is not None or not by_id[view.row["screening_id"]].private:
+            forget_left(installation.home, attempt_id)
 
 
 def _salvage(installation: Installation, held: Claim, seen: Observations) -> Salvage:

@@ -87,7 +87,7 @@ def opening_statement(
             version=revision.version,
             digest=Sha256(sha256=bench.agent.digest),
             connection="relay" if revision.models else "none",
-            models=tuple(Model(role=model.role, id=model.id, snapshot=None) for model in revision.models),
+            models=_models(bench),
         ),
         judge=pack.manifest.judge,
         grader=Grader(
@@ -108,8 +108,19 @@ def opening_statement(
             hardware_class=conditions.published_hardware,
             runtime=conditions.runtime,
             repeats=conditions.tries,
+            agent_user=conditions.agent_user,
+            output_tokens=None if bench.metering is None else bench.metering.output_tokens,
         ),
         opened_unix_ms=opened_unix_ms,
+    )
+
+
+def _models(bench: Bench) -> tuple[Model, ...]:
+    """The agent's models with the providers that are pinned for this screening."""
+    pinned = {} if bench.metering is None else {one.role: one.provider for one in bench.metering.terms.models}
+    return tuple(
+        Model(role=model.role, id=model.id, snapshot=None, provider=pinned.get(model.role))
+        for model in bench.agent.revision.models
     )
 
 

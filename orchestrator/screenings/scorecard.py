@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from orchestrator.certificates.bundle import ScreeningFiles, decode_screening
+from orchestrator.certificates.published import PublishedNotices
 from orchestrator.errors import AssizeError, UsageError
 from orchestrator.handover import Handover, from_files
 from orchestrator.ledger import queries
@@ -15,6 +16,7 @@ from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.packs.catalog import list_packs
 from orchestrator.screenings.bundling import SCREENING_FILE, write_screening_bundle
 from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.private import require_public
 from orchestrator.screenings.tags import task_tags
 from orchestrator.verification.errors import VerificationError
 from scoring.classify import View
@@ -41,7 +43,11 @@ class Scored:
 
 
 def score_screening(installation: Installation, screening_id: str, *, with_floor: bool = True) -> Scored:
-    """Verify the screening's bundle and score it; an open screening is scored on what is certified so far."""
+    """Verify the screening's bundle and score it; an open screening is scored on what is certified so far.
+
+    Raises `PrivateError` for a private screening: scores rest on what verifies.
+    """
+    require_public(installation.ledger, screening_id)
     files = _files(installation, screening_id)
     row = queries.screening(installation.ledger, screening_id)
     handover = hand_over(installation, row, files)
@@ -57,12 +63,14 @@ def hand_over(installation: Installation, row: Mapping[str, Any], files: Screeni
     signed digest of the pack, and stay None when that pack is not known here any more. Raises
     `ForeignBundleError` for the files of another screening, and `VerificationError`.
     """
+    root = installation.trust_root()
     handover = from_files(
         files,
-        installation.trust_root(),
+        root,
         pack_is_current=pack_is_current(installation, row["pack_id"], row["pack_version"]),
         population=Population.BENCHMARK_PACK,
         store=installation.store,
+        published=PublishedNotices(installation.home.log) if root.logs else None,
     )
     plan = handover.plan
     if plan.screening_id != row["id"]:
@@ -102,7 +110,8 @@ def do_nothing_floor(installation: Installation, pack_digest: str) -> Fraction |
     """The Pack Score of the agent that does nothing on this very pack, from its newest whole screening."""
     for row in queries.screenings(installation.ledger):
         same = row["pack_digest"] == pack_digest and row["agent_id"] == FLOOR_AGENT
-        if same and row["state"] == "complete" and row["conditions"].get("tasks") is None:
+        public = row["conditions"].get("visibility") != "private"
+        if same and public and row["state"] == "complete" and row["conditions"].get("tasks") is None:
             try:
                 return score_screening(installation, row["id"], with_floor=False).card.pack_score
             except (ForeignBundleError, VerificationError):

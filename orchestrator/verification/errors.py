@@ -66,7 +66,7 @@ REASONS: Final[dict[str, ReasonRule]] = {
         manifest="manifest",
         binding="opening-mismatch screening-mismatch mixed judge-mismatch task-mismatch conditions-mismatch",
         logged="not-logged log-closed proof-form checkpoint-form checkpoint-unsigned origin inclusion "
-        "consistency rollback split-view log-tile log-root entry-form",
+        "consistency rollback split-view log-tile log-root entry-form shard-link",
         witnessed="cosignature",
     ),
     **_rules(
@@ -84,18 +84,21 @@ REASONS: Final[dict[str, ReasonRule]] = {
         logged="log-missing",
         witnessed="quorum",
         evidence="evidence-missing withheld-undeclared",
+        notices="notices-stale notices-unproven notices-unread notice-undecided notice-withheld",
     ),
     **_rules(
         Part.COMPLETE,
         EXIT_INVALID,
         attempts="double replaces unplanned",
         summary="summary-omits summary-adds summary-mismatch",
+        notices="notice-invalid notice-mismatch notice-suppressed",
     ),
     **_rules(Part.COMPLETE, EXIT_UNDECIDED, plan="unaccounted", summary="summary-missing"),
     **_rules(
         Part.COUNTS,
         EXIT_NOT_COUNTING,
-        counts="simulated unverified failed platform-fault not-evaluable older-pack uncountable",
+        counts="simulated unverified failed platform-fault not-evaluable older-pack uncountable superseded "
+        "contaminated",
     ),
     **_rules(
         Part.NOTE,
@@ -103,6 +106,7 @@ REASONS: Final[dict[str, ReasonRule]] = {
         statement="unknown-fields",
         signature="foreign-signature",
         witnessed="not-witnessed",
+        counts="corrected key-event",
     ),
 }
 """Every reason code. Codes are stable: one is never given another meaning."""

@@ -130,6 +130,30 @@ def test_the_same_command_again_runs_nothing(screened: Screened) -> None:
     assert [one["screening"] for one in again.data["screenings"]] == [screened.by_agent["oracle@1"]]
 
 
+def test_a_private_screening_is_a_record_of_its_own(screened: Screened) -> None:
+    """Seed 003: evidence, no certificate, no log entry, no score; in public it is another screening."""
+    home = screened.home
+    before = {path: path.read_bytes() for path in (home / "log").rglob("checkpoint")}
+    assert len(before) == 1
+    words = ("screen", str(screened.pack), "--agent", "oracle", "--tries", "1", "--private", "--json")
+    ran = assize(home, *words)
+    assert ran.code == 3, ran.err
+    (one,) = ran.data["screenings"]
+    assert (ran.data["private"], ran.data["cards"], one["state"]) == (True, [], "complete")
+    assert one["screening"] not in screened.by_agent.values()
+    assert {path: path.read_bytes() for path in (home / "log").rglob("checkpoint")} == before
+    assert not (home / "certificates" / one["screening"]).exists()
+    status = assize(home, "status", one["screening"], "--json").data
+    assert (status["visibility"], status["passed"], status["certified_attempts"]) == ("private", 2, 0)
+    tries = assize(home, "tries", one["screening"], "--json").data["tries"]
+    shown = assize(home, "try", tries[0]["try"])
+    assert "no certificate, no score" in shown.out and "observations.json" in shown.out
+    for refused in (("score",), ("certificates", "export"), ("certificates", "show")):
+        assert "is private" in assize(home, *refused, one["screening"]).err
+    again = assize(home, *words)
+    assert again.code == 3 and again.data["screenings"] == ran.data["screenings"]
+
+
 def test_status_and_tries_agree_with_the_cards(screened: Screened) -> None:
     """Counts, certificates and bundle of the closed screening."""
     listed = {one["agent"]: one for one in assize(screened.home, "status", "--json").data["screenings"]}
@@ -230,3 +254,25 @@ def test_doctor_lists_a_leftover_container_and_leaves_it(screened: Screened) -> 
     finally:
         client.remove_container(made, force=True)
         client.close()
+
+
+def test_a_real_certificate_is_exported_shown_and_withdrawn(screened: Screened, tmp_path: Path) -> None:
+    """Sandbox to stranger: export with evidence, verify, notice, verify again (last: it changes the home)."""
+    home, screening = screened.home, screened.by_agent["oracle@1"]
+    given = tmp_path / "given"
+    done = assize(home, "certificates", "export", screening, "--evidence", "--out", str(given), "--json")
+    assert (done.code, done.data["missing"]) == (0, [])
+    stranger = ("--trust-root", str(given / "trust-root.json"), "--evidence", str(given / "evidence"))
+    elsewhere = tmp_path / "elsewhere"
+    seen = assize(elsewhere, "verify", str(given / "screening.zip"), *stranger, "--json")
+    assert seen.code == 0, seen.out
+    assert (
+        seen.data["notices"]["through"] == seen.data["log"]["size"] and seen.data["evidence"]["missing"] == 0
+    )
+    one = sorted((given / "tries").iterdir())[0]
+    digest = assize(elsewhere, "verify", str(one), *stranger, "--json").data["certificate"]
+    told = ("--kind", "contamination", "--reason", "the answer is in the task's text", "--yes")
+    assert assize(home, "certificates", "notice", digest, *told).code == 0
+    late = assize(elsewhere, "verify", str(one), *stranger, "--log", str(home / "log"), "--json")
+    assert (late.code, late.data["reasons"]) == (3, ["contaminated"])
+    assert assize(home, "score", screening).code == 3

@@ -2,8 +2,8 @@
 
 `python build.py FOLDER` writes the files and `index.json`: name, file, kind (`try`, `screening`,
 `trust-root`, `audit`), the row of the attack table (reference/certificates.md section 4), the expected
-exit code and reason codes, and which trust root, evidence store, policy and memory to verify with. Keys
-are seeded and clocks fixed, so two runs write the same bytes.
+exit code and reason codes, and which trust root, evidence store, policy, memory and published logs to verify
+with. Keys are seeded and clocks fixed, so two runs write the same bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from certificate_builder import Builder, Case
 from certificate_carrier_cases import add_carriers
+from certificate_chain_cases import add_bundle_chains
 from certificate_log_cases import add_logged
+from certificate_notice_cases import add_notices
 from certificate_root_cases import add_chains, add_log_entries, add_trust_roots
 from certificate_screening_cases import add_screenings
+from certificate_shard_cases import add_shards
 from certificate_single_cases import add_content, add_evidence, add_genuine, add_signature, add_spelling
 
 
@@ -50,8 +53,11 @@ def build(folder: Path) -> list[Case]:
         add_carriers,
         add_trust_roots,
         add_chains,
+        add_bundle_chains,
         add_log_entries,
         add_logged,
+        add_notices,
+        add_shards,
     ):
         part(b)
     spoil_stores(b)

@@ -24,7 +24,8 @@ class Case:
     """One file and what verification must say of it; `codes` are all reasons with a non-zero exit.
 
     `after` names the versions that a trust root is said to follow, `remembered` the file with what the
-    verifier remembers, `consistency` the one with a proof that it is offered.
+    verifier remembers, `consistency` the one with a proof that it is offered, `published` the folder of the
+    published logs that it reads notices from.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Case:
     after: list[str] = field(default_factory=list)
     remembered: str | None = None
     consistency: str | None = None
+    published: str | None = None
 
 
 class Builder:

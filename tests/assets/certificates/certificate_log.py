@@ -26,12 +26,6 @@ def filler(number: int, name: str = "filler") -> bytes:
     return statement_entry(signed, key("cert").keyid, key("cert").sign(signed), where)
 
 
-def notice() -> bytes:
-    """The entry of a notice, a kind of statement that this version only counts."""
-    where = Position("01JAA00000000000000000000B", "-notice", 0, 0)
-    return statement_entry(b"notice", key("cert").keyid, key("cert").sign(b"notice"), where)
-
-
 class Witness:
     """A witness with an Ed25519 cosignature key."""
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from certificate_builder import Builder
-from certificate_log import Log, Witness, filler, notice
+from certificate_log import Log, Witness, filler
 from certificate_world import (
     ORIGIN,
     PASS,
@@ -373,9 +373,6 @@ def _add_audits(c: LogCases) -> None:
 
     audit("good", 22, 0, log=genuine)
     audit("withheld", 31, 0, log=genuine, withheld=frozenset({2, 3}))
-    noticed = genuine.copy()
-    noticed.items.append(notice())
-    audit("with-a-notice", 48, 0, log=noticed)
     _, twice = _double(c)
     audit("certified-twice", 22, 1, "double", log=twice)
     _, twice = _double(c)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.certificates import bundle, dsse, founding, issue, statements, trust
+from orchestrator.certificates import bundle, dsse, founding, issue, notice_statement, statements, trust
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.signer import FileSigner, Signed
 from orchestrator.evidence import observed
@@ -44,6 +44,15 @@ class Ended:
     runtime: str
     checks_passed: int | None = None
     checks_total: int | None = None
+
+
+def key_event(
+    world: World, name: str = "cert", event: notice_statement.KeyEvent = "rotated", **more: Any
+) -> bytes:
+    """A notice about one of the seeded keys."""
+    public = key(name)
+    told = notice_statement.NoticedKey(keyid=public.keyid, event=event)
+    return world.notice(notice_statement.key_digest(public.public), "key-event", key=told, **more)
 
 
 def hex_of(text: str) -> str:
@@ -126,6 +135,14 @@ class World:
         )
         return seal(manifest, self.store, {path: WithheldFile(salt=salt.hex(), sha256=hidden.sha256)})
 
+    def notice(self, subject: str, kind: notice_statement.Kind, reason: str = "told", **more: Any) -> bytes:
+        """A notice about a certificate, an opening or a key, through the signer."""
+        more.setdefault("issued_unix_ms", OPENED_MS + 2 * 86_400_000)
+        statement = notice_statement.notice(
+            issuer=ISSUER, subject=subject, kind=kind, reason=reason, about_unix_ms=OPENED_MS, **more
+        )
+        return self.signer.sign(statement).envelope
+
     def screening(self, name: str = "one", **changes: Any) -> Screening:
         """A fresh screening, opened."""
         return Screening(self, name, **changes)
@@ -155,6 +172,24 @@ def _plan(tasks: tuple[str, ...], tries: int, left_out: frozenset[str]) -> list[
 
 class Screening:
     """An opened screening that collects certificates."""
+
+    def noticed(self, place: int, kind: notice_statement.Kind = "supersession", **more: Any) -> bytes:
+        """A notice about the certificate at `place` of those collected."""
+        signed, predicate = self.certificates[place]
+        slot = predicate.slot
+        attempt = notice_statement.NoticedTry(
+            task_id=predicate.task.id, index=slot.index, attempt=slot.attempt
+        )
+        return self.world.notice(signed.digest, kind, screening=self.named(), slot=attempt, **more)
+
+    def noticed_whole(self, kind: notice_statement.Kind = "contamination", **more: Any) -> bytes:
+        """A notice about the whole screening."""
+        return self.world.notice(self.opening.digest, kind, screening=self.named(), **more)
+
+    def named(self) -> notice_statement.NoticedScreening:
+        """How notices name this screening."""
+        opening = statements.Sha256(sha256=self.opening.digest)
+        return notice_statement.NoticedScreening(id=ulid(self.name), opening_digest=opening)
 
     def __init__(
         self,

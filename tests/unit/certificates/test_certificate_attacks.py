@@ -13,6 +13,7 @@ from orchestrator.certificates import report, trust
 from orchestrator.certificates.audit import audit_log
 from orchestrator.certificates.audit_report import audit_data, audit_text
 from orchestrator.certificates.logged import LogChecks
+from orchestrator.certificates.published import PublishedNotices
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verdict import ScreeningResult, TryResult, Verdict
 from orchestrator.certificates.verify import Policy, verify_try_bundle
@@ -54,7 +55,9 @@ def ask(case: dict[str, Any], folder: Path, memory: Path) -> TryResult | Screeni
         return parse_consistency((folder / case["consistency"]).read_bytes()).path
 
     logs = LogChecks(root, memory_of(case, folder, memory), consistency)
-    return verify(folder / case["file"], root, store=store, policy=Policy(case["current_packs"]), logs=logs)
+    published = PublishedNotices(folder / case["published"]) if case["published"] else None
+    policy = Policy(case["current_packs"])
+    return verify(folder / case["file"], root, store=store, policy=policy, logs=logs, published=published)
 
 
 @pytest.mark.parametrize("case", BUNDLES, ids=lambda c: c["name"])

@@ -151,6 +151,7 @@ def test_report_data_is_plain_json(world: Any) -> None:
         "invalid": 0,
         "unaccounted": 0,
         "reruns": 1,
+        "noticed": 0,
     }
     assert data["evidence"] == {"listed": 60, "withheld": 10, "checked": 50, "missing": 0}
     by_name = {check["check"]: check for check in json.loads(json.dumps(try_data(one)))["checks"]}

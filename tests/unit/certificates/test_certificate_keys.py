@@ -88,7 +88,8 @@ def test_create_makes_a_trust_root_that_verifies(tmp_path: Path) -> None:
     assert made.keys[certificate.keyid].usages == set(trust.USAGES)
     assert made.usable(certificate.keyid, "try-certificate/v1", "2026-09-21T14:13:20Z")
     assert not made.usable(certificate.keyid, "try-certificate/v1", "2029-01-01T00:00:00Z")
-    assert not made.usable(certificate.keyid, "notice/v1", "2026-09-21T14:13:20Z")
+    assert made.usable(certificate.keyid, "notice/v1", "2026-09-21T14:13:20Z")
+    assert not made.usable(certificate.keyid, "try-certificate/v2", "2026-09-21T14:13:20Z")
     with pytest.raises(VerificationError) as caught:
         trust.load(path, pin="0" * 64)
     assert caught.value.reasons == ("trust-root-pin",)

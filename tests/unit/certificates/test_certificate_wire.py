@@ -175,13 +175,38 @@ def edit(document: Any, chance: random.Random) -> None:
         holder[last] = chance.choice(VALUES)
 
 
-@pytest.mark.parametrize("kind", [schema.OPENING, schema.TRY, schema.SUMMARY])
-def test_recognised_statements_would_pass_the_table(kind: str, world: Any, lab: Any) -> None:
+def with_later_fields(statement: dict[str, Any]) -> dict[str, Any]:
+    """A try certificate with every field that earlier ones lack."""
+    body = statement["predicate"]
+    model = {"role": "main", "id": "model-a", "snapshot": None, "provider": "house"}
+    body["agent"]["models"] = [model, {**model, "role": "small"}]
+    body["conditions"] |= {"agentUser": "agent", "outputTokens": 4096}
+    body["usage"]["providers"] = [{"name": "house", "address": "https://models.example/v1"}]
+    return statement
+
+
+@pytest.mark.parametrize(
+    ("kind", "later"),
+    [
+        (schema.OPENING, False),
+        (schema.TRY, False),
+        (schema.TRY, True),
+        (schema.SUMMARY, False),
+        (schema.NOTICE, False),
+    ],
+)
+def test_recognised_statements_would_pass_the_table(kind: str, later: bool, world: Any, lab: Any) -> None:
     """What the expression of the usual statement accepts, parser and table accept without remark."""
     shot = world.screening()
     signed = shot.run("alpha", 1, lab.PASS)
-    envelopes = {schema.OPENING: shot.opening, schema.TRY: signed, schema.SUMMARY: shot.summary()}
-    genuine, is_usual = lab.payload_of(envelopes[kind].envelope), schema._IS_USUAL[kind]
+    envelopes = {
+        schema.OPENING: shot.opening.envelope,
+        schema.TRY: signed.envelope,
+        schema.SUMMARY: shot.summary().envelope,
+        schema.NOTICE: shot.noticed(0),
+    }
+    genuine, is_usual = lab.payload_of(envelopes[kind]), schema._IS_USUAL[kind]
+    genuine = with_later_fields(genuine) if later else genuine
     raw = lab.json_bytes(genuine)
     assert is_usual(raw), "the usual statement takes the short way"
     chance = random.Random(7)

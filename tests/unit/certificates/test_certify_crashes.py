@@ -6,32 +6,36 @@ Rule: issue 5, deliverable 2, from the signature over log and ledger to the file
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
+import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
 
 from orchestrator.agents import registry
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
+from orchestrator.certificates import logbook as logbook_module
 from orchestrator.certificates import runner, trust
 from orchestrator.certificates.founding import LOG_KEY_FILE
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.certificates.logbook import Logbook
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verify import verify_try_bundle
+from orchestrator.custody import passphrase
 from orchestrator.engine.base import Callbacks, Settings
 from orchestrator.engine.local import LocalEngine
 from orchestrator.engine.stub import StubAttempt, plan_stub, stub_order
 from orchestrator.evidence import observed
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
-from orchestrator.ledger import queries
+from orchestrator.ledger import queries, records
 from orchestrator.ledger.records import add_certificate, certificates
 from orchestrator.log.audit import audit
 from orchestrator.log.errors import LogBusyError, LogConflictError
@@ -40,7 +44,7 @@ from orchestrator.log.writer import LogWriter
 from orchestrator.observations import Observations
 from orchestrator.packs.pack import Pack, implicit_pack
 from orchestrator.planning.conditions import ScreeningConditions
-from orchestrator.screenings import certify
+from orchestrator.screenings import bundling, certify
 from orchestrator.screenings.certify import Certifier, UncertifiedError
 from orchestrator.screenings.images import TaskImages
 from orchestrator.screenings.installation import Installation
@@ -178,9 +182,13 @@ def fresh(ran: Life, tmp_path: Path) -> Callable[[str], Life]:
     return copy
 
 
+def log_key(home: Home) -> SigningKey:
+    return SigningKey.load(home.keys / LOG_KEY_FILE, passphrase.path_of(home.keys))
+
+
 def with_disk(disk: Any) -> Callable[[Installation], Logbook]:
     def make(one: Installation) -> Logbook:
-        key = SigningKey.load(one.home.keys / LOG_KEY_FILE)
+        key = log_key(one.home)
         return Logbook(one.home.log, one.home.log_state, one.trust_root(), lambda: key, disk=lambda: disk)
 
     return make
@@ -234,11 +242,97 @@ def test_stop_at_every_step(
         shutil.rmtree(life.home.root)
 
 
+def steps(modules: Iterable[ModuleType], on_line: Callable[[tuple[str, int]], None]) -> Any:
+    """A trace function that reports every line of these modules when it is reached for the first time."""
+    names, seen = {module.__file__ for module in modules}, set[tuple[str, int]]()
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename not in names:
+            return None
+        place = (frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and place not in seen:
+            seen.add(place)
+            on_line(place)
+        return trace
+
+    return trace
+
+
+def in_a_child(work: Callable[[], object]) -> int:
+    """The wait status of a process of its own that does this and nothing else."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+
+def test_sigkill_at_every_statement(fresh: Callable[[str], Life], crash: ModuleType) -> None:
+    """A real process gets SIGKILL at every line of the signing side that a run reaches, found by tracing;
+    the next run ends as if nothing had been."""
+    modules = (certify, bundling, logbook_module, records)
+    places: list[tuple[str, int]] = []
+    whole = fresh("whole")
+    sys.settrace(steps(modules, places.append))
+    try:
+        whole.run(with_disk(crash.CountingDisk()))
+    finally:
+        sys.settrace(None)
+    wanted, files = whole.envelopes(), whole.files()
+    assert len(wanted) == STATEMENTS and len(places) > 150
+    for number, last in enumerate(places):
+
+        def kill(place: tuple[str, int], last: tuple[str, int] = last) -> None:
+            if place == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def die(life: Life) -> None:
+            sys.settrace(steps(modules, kill))
+            life.run(with_disk(crash.CountingDisk()))
+
+        life = fresh(str(number))
+        status = in_a_child(lambda life=life: die(life))  # type: ignore[misc]
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, last
+        life.run(with_disk(crash.CountingDisk()))
+        assert life.envelopes() == wanted, last
+        assert life.check_log() == STATEMENTS, last
+        assert life.files() == files, last
+        shutil.rmtree(life.home.root)
+
+
+def test_two_signers_at_once(fresh: Callable[[str], Life], crash: ModuleType) -> None:
+    """Two processes certify the same screening: every statement once, whoever was first."""
+    whole = fresh("whole")
+    whole.run(with_disk(crash.CountingDisk()))
+    for number in range(4):
+        life = fresh(f"two-{number}")
+        children = []
+        for _ in range(3):
+            child = os.fork()
+            if not child:
+                code = 1
+                try:
+                    life.run()
+                    code = 0
+                finally:
+                    os._exit(code)
+            children.append(child)
+        ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        assert ended == [0, 0, 0]
+        assert life.envelopes() == whole.envelopes()
+        assert life.check_log() == STATEMENTS
+        assert life.run().name == "screening.zip" and life.check_log() == STATEMENTS
+
+
 def test_a_busy_log_is_waited_for(fresh: Callable[[str], Life]) -> None:
     """Two processes certify at once: the second one waits until the first lets go of the log."""
     life = fresh("busy")
     installation = Installation.open(life.home)
-    root, key = installation.trust_root(), SigningKey.load(life.home.keys / LOG_KEY_FILE)
+    root, key = installation.trust_root(), log_key(life.home)
     (origin,) = root.logs
     one = life.certifier(installation)
     one.open(SPONSORS)
@@ -264,7 +358,7 @@ def test_waiting_for_the_log_ends(fresh: Callable[[str], Life]) -> None:
     """A log that is never let go of: the try stays to be certified, and says why."""
     life = fresh("kept")
     installation = Installation.open(life.home)
-    root, key = installation.trust_root(), SigningKey.load(life.home.keys / LOG_KEY_FILE)
+    root, key = installation.trust_root(), log_key(life.home)
     (origin,) = root.logs
     life.certifier(installation).open(SPONSORS)
     logbook = Logbook(life.home.log, life.home.log_state, root, lambda: key, wait_s=0)

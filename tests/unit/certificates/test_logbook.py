@@ -107,24 +107,6 @@ def test_a_closed_log_and_foreign_keys_are_refused(make: Make, world: Any, lab: 
         make().prove([envelope])
 
 
-def test_one_log_per_proof(make: Make, world: Any, lab: Any) -> None:
-    """Statements whose keys sign for different logs have no common checkpoint."""
-    other = "assize.example/test-lab/log/2027"
-    logs = [founding.log_entry(name, lab.key("log").public) for name in (lab.ORIGIN, other)]
-    years: dict[str, Any] = {"not_before": "2026-01-01T00:00:00Z", "not_after": "2028-01-01T00:00:00Z"}
-    keys = [
-        founding.key_entry(lab.key(name).public, log=origin, **years)
-        for name, origin in (("cert", lab.ORIGIN), ("second", other))
-    ]
-    logbook = make(lab.trust_root(logged=True, logs=logs, keys=keys))
-    envelope = world.screening().opening.envelope
-    again = lab.resign(lab.payload_of(envelope), lab.key("second"))
-    with pytest.raises(CertificateError, match="in 2 logs"):
-        logbook.prove([envelope, again])
-    with pytest.raises(SigningRefusedError, match="not for"):
-        logbook.enter(again)
-
-
 def root_of(lab: Any, **changes: Any) -> TrustRoot:
     return trust.parse(lab.trust_root(logged=True, **changes))
 

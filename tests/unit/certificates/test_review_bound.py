@@ -36,9 +36,8 @@ def relayed(predicate: Any, *, rehearsal: str | None = None, **changes: Any) -> 
             "network_policy": NetworkPolicy(id="relay-only", digest=Sha256(sha256=canonical.digest(policy))),
         }
     )
-    agent = predicate.agent.model_copy(
-        update={"connection": "relay", "models": (Model(role="main", id="model-a", snapshot=None),)}
-    )
+    model = Model(role="main", id="model-a", snapshot=None, provider="house")
+    agent = predicate.agent.model_copy(update={"connection": "relay", "models": (model,)})
     return predicate.model_copy(update={"conditions": conditions, "agent": agent, **changes})
 
 
@@ -107,6 +106,14 @@ def test_terms_that_are_those_of_the_certificate_are_bound(predicate: Any, tape:
     assert why_not_bound(chain, relayed(predicate), SEEN) is None
 
 
+def test_an_opening_that_names_no_provider_binds_the_model_alone(predicate: Any, tape: Any) -> None:
+    """Openings from before providers were stated are still closed as they were opened."""
+    model = Model(role="main", id="model-a", snapshot=None)
+    early = relayed(predicate)
+    early = early.model_copy(update={"agent": early.agent.model_copy(update={"models": (model,)})})
+    assert why_not_bound(chain_of(tape, predicate.slot.attempt_id), early, SEEN) is None
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -114,6 +121,7 @@ def test_terms_that_are_those_of_the_certificate_are_bound(predicate: Any, tape:
         ({"cap_nusd": None}, "cap"),
         ({"step_limit": None}, "step limit"),
         ({"pins": [{"model": "model-b", "provider": "house"}]}, "other models"),
+        ({"pins": [{"model": "model-a", "provider": "cheap"}]}, "other providers"),
         ({"prices": {**TERMS["prices"], "digest": "cd" * 32}}, "other prices"),
         ({"policy": {**TERMS["policy"], "provider_tools": []}}, "network policy"),
         ({"policy": {**TERMS["policy"], "remote_urls": True}}, "network policy"),

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from orchestrator.certificates import rules, runner, schema, statements
+from orchestrator.evidence.transcript import TranscriptError
 from scoring.vocabulary import OUTCOME_OF, Outcome, Reason
 
 
@@ -18,10 +19,36 @@ def test_models_and_tables_name_the_same_fields(world: Any, lab: Any) -> None:
         (schema.OPENING, shot.opening.envelope),
         (schema.TRY, shot.certificates[0][0].envelope),
         (schema.SUMMARY, shot.summary().envelope),
+        (schema.NOTICE, shot.noticed(0)),
+        (schema.NOTICE, shot.noticed_whole()),
+        (schema.NOTICE, lab.key_event(world)),
     ):
         data = lab.payload_of(raw)
         assert schema.shape(data, kind) == []
         assert rules.contradictions(data, kind) == []
+
+
+def test_later_fields_are_written_only_where_known() -> None:
+    """Statements from before a field keep their bytes, and a known value is in the statement."""
+    model = statements.Model(role="main", id="m", snapshot=None)
+    assert model.model_dump(mode="json", by_alias=True) == {"role": "main", "id": "m", "snapshot": None}
+    sold = statements.Model(role="main", id="m", snapshot=None, provider="house")
+    assert sold.model_dump(mode="json", by_alias=True)["provider"] == "house"
+    for kind in (statements.Model, statements.Conditions, statements.Usage):
+        assert {kind.model_fields[name].default for name in kind.model_fields if name in kind.LATER} == {None}
+
+
+def test_usage_says_where_the_calls_went(tape: Any) -> None:
+    """The provider's address is in the certificate, as the relay's transcript has it."""
+    lane = {"lane": "x.agent"}
+    told = {"prices": tape.PRICES, "providers": {"house": "https://models.example/v1"}}
+    raw = tape.chained([{**lane, "kind": "open", "data": told}, {**lane, "kind": "close"}])
+    usage = tape.usage_of(raw).model_dump(mode="json", by_alias=True)
+    assert usage["providers"] == [{"name": "house", "address": "https://models.example/v1"}]
+    assert "providers" not in statements.Usage.unmetered().model_dump(mode="json", by_alias=True)
+    bad = {**told, "providers": {"house": "file:///etc/passwd"}}
+    with pytest.raises(TranscriptError):
+        tape.usage_of(tape.chained([{**lane, "kind": "open", "data": bad}, {**lane, "kind": "close"}]))
 
 
 def test_no_float_and_no_coercion() -> None:

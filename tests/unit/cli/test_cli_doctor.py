@@ -20,6 +20,7 @@ from orchestrator.certificates import founding, trust
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.cli import doctor, doctor_home, doctor_host, doctor_models
 from orchestrator.cli.findings import Health
+from orchestrator.custody import passphrase
 from orchestrator.home import Home
 from orchestrator.ledger import invariants
 from orchestrator.log.writer import LogWriter
@@ -91,7 +92,8 @@ def home(tmp_path: Path, world: Any) -> Iterator[Home]:
     """A whole home: seeded ledger and evidence, keys, trust root, locked base image."""
     made = Home(tmp_path / "home")
     shutil.copytree(world.home.root, made.root)
-    founding.create(made.keys, made.trust_root, issuer="test", now_unix_ms=NOW_MS)
+    phrase = passphrase.provide(made.keys).path
+    founding.create(made.keys, made.trust_root, issuer="test", now_unix_ms=NOW_MS, passphrase_file=phrase)
     ImageLock(made.images_lock).record("assize/base:1", LockedImage(IMAGE, "local", "", "", "amd64", "test"))
     yield made
 
@@ -284,7 +286,7 @@ def test_the_log_and_its_key(fake: FakeEngine, home: Home, tmp_path: Path) -> No
     (origin,) = root.logs
     check, key_path = f"log {origin}", home.keys / founding.LOG_KEY_FILE
     assert health(home)[check][0] is Health.OK
-    key = SigningKey.load(key_path)
+    key = SigningKey.load(key_path, passphrase.path_of(home.keys))
     with LogWriter(home.log / origin, home.log_state / origin, origin, key) as writer:
         writer.append([b"one\n", b"two\n"])
     assert health(home)[check] == (Health.OK, f"2 entries in {home.log / origin}")
@@ -306,7 +308,10 @@ def test_trust_root_expiry(
     """Two years valid: a warning in the last 60 days, broken afterwards."""
     home.trust_root.unlink()
     made_ms = time.time_ns() // 1_000_000 - age_days * 86_400_000
-    founding.create(home.keys, home.trust_root, issuer="test", now_unix_ms=made_ms)
+    phrase = passphrase.path_of(home.keys)
+    founding.create(
+        home.keys, home.trust_root, issuer="test", now_unix_ms=made_ms, passphrase_file=phrase
+    )
     assert health(home)["trust root"][0] is expected
 
 

@@ -17,6 +17,7 @@ STATUS_KEYS = {
     "agent",
     "pack",
     "state",
+    "visibility",
     "planned",
     "recorded",
     "passed",

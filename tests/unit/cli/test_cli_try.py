@@ -23,6 +23,7 @@ TRY_KEYS = {
     "k",
     "of",
     "simulated",
+    "visibility",
     "state",
     "outcome",
     "reason",

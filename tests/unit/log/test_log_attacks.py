@@ -18,7 +18,7 @@ from orchestrator.verification.errors import REASONS, Finding, VerificationError
 INDEX = Path(__file__).resolve().parents[2] / "assets" / "log" / "index.json"
 CASES: list[dict[str, Any]] = json.loads(INDEX.read_text())
 # Codes of these two checks that only a certificate, not a log file on its own, can cause.
-CERTIFICATE_ONLY = {"proof-unsupported", "not-logged", "log-closed"}
+CERTIFICATE_ONLY = {"proof-unsupported", "not-logged", "log-closed", "shard-link"}
 
 
 @pytest.fixture(scope="module")

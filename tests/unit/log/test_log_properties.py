@@ -79,6 +79,33 @@ def test_inclusion_of_any_leaf(data: st.DataObject) -> None:
 
 
 @given(st.data())
+def test_known_paths_accept_what_the_plain_verifier_does(data: st.DataObject) -> None:
+    """A verifier that has seen other proofs of the tree answers about any proof as one that has not."""
+    size = data.draw(st.integers(1, 300))
+    root = tree.root(LEAVES[:size])
+    known = tree.KnownPaths(size, root)
+    for _ in range(data.draw(st.integers(1, 12))):
+        index = data.draw(st.integers(0, size - 1))
+        path, leaf = tree.inclusion_proof(node, index, size), LEAVES[index]
+        place = data.draw(st.integers(0, len(path) - 1)) if path else -1
+        match data.draw(st.sampled_from(["good", "good", "leaf", "hash", "short", "long", "index", "cut"])):
+            case "leaf":
+                leaf = flip(leaf, data.draw(st.integers(0, 255)))
+            case "hash" if path:
+                path[place] = flip(path[place], data.draw(st.integers(0, 255)))
+            case "cut" if path:
+                path[place] = path[place][:-1]
+            case "short" if path:
+                del path[place]
+            case "long":
+                path.insert(place, data.draw(st.sampled_from([root, leaf, *path])))
+            case "index":
+                index = data.draw(st.integers(-2, 310))
+        plain = refused(tree.verify_inclusion, leaf, index, size, tuple(path), root)
+        assert refused(known.verify, leaf, index, tuple(path)) == plain
+
+
+@given(st.data())
 def test_consistency_of_any_prefix(data: st.DataObject) -> None:
     """Any earlier size verifies; every changed bit, size or number of hashes is refused."""
     size = data.draw(st.integers(1, 300))

@@ -1,0 +1,99 @@
+"""One signed statement: signature first, then form and content, on the same bytes, then its place in the log.
+
+The only way from an envelope to its content: whoever has an `Opened` has what a trusted key signed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orchestrator.certificates import dsse, rules, schema
+from orchestrator.certificates.logged import LogChecks
+from orchestrator.certificates.trust import TrustRoot
+from orchestrator.verification import ed25519
+from orchestrator.verification.errors import Finding, VerificationError
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A statement whose signature and form are good; `findings` may still say that it is not acceptable.
+
+    `digest` is the hex SHA-256 of what the trusted key `keyid` signed.
+    """
+
+    kind: str
+    digest: str
+    keyid: str
+    signature: bytes
+    statement: dict[str, Any]
+    findings: tuple[Finding, ...]
+
+    @property
+    def predicate(self) -> dict[str, Any]:
+        """The signed content."""
+        content: dict[str, Any] = self.statement["predicate"]
+        return content
+
+
+def signer_of(envelope: dsse.Envelope, signed: bytes, trust: TrustRoot) -> tuple[str, bytes, list[Finding]]:
+    """The first trusted key id that signed, and its signature; all of trusted keys must be good."""
+    keyid, own, notes = "", b"", []
+    for name, signature in envelope.signatures:
+        key = trust.keys.get(name)
+        if key is None:
+            notes.append(Finding("foreign-signature", f"the signature of the unknown key {name} was ignored"))
+        elif not ed25519.verifies(key.public, signature, signed):
+            raise VerificationError("signature", f"the signature of key {name} does not verify")
+        elif not keyid:
+            keyid, own = name, signature
+    if not keyid:
+        raise VerificationError("no-trusted-key", "no signature is by a key of the trust root")
+    return keyid, own, notes
+
+
+def _key_findings(trust: TrustRoot, keyid: str, kind: str, issued_at: str) -> list[Finding]:
+    key, found = trust.keys[keyid], []
+    if kind not in key.usages:
+        found.append(Finding("key-usage", f"key {keyid} may not sign {kind}"))
+    if key.revoked_from is not None and key.log is None:
+        # Only a position in a log could show that a statement is older than the revocation.
+        found.append(Finding("key-revoked", f"key {keyid} is revoked and the statement is not logged"))
+    if not key.not_before <= issued_at < key.not_after:
+        found.append(Finding("key-window", f"issued {issued_at}, outside the validity of key {keyid}"))
+    return found
+
+
+def open_statement(
+    raw: bytes, kind: str, logs: LogChecks, proof: bytes | None, *, aside: bool = False
+) -> tuple[Opened, int | None]:
+    """Check envelope, signature, form, content and place in the log of one statement; see `read_signed`.
+
+    The index in the log is None where there is no log, or no place in it; `aside` as for `LogChecks.check`.
+    """
+    opened = read_signed(raw, kind, logs.trust)
+    index, more = logs.check(opened, proof, aside=aside)
+    return (replace(opened, findings=(*opened.findings, *more)) if more else opened), index
+
+
+def read_signed(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
+    """Check envelope, signature, form and content of one statement, wherever it is logged.
+
+    Raises `VerificationError` when there is no content to speak of; contradictions inside good content
+    are findings.
+    """
+    envelope = dsse.decode(raw, dsse.STATEMENT_TYPE, schema.PAYLOAD_LIMIT_BYTES[kind])
+    if len(envelope.payload) > schema.PAYLOAD_LIMIT_BYTES[kind]:
+        raise VerificationError("too-large", f"a payload of {len(envelope.payload)} bytes")
+    signed = envelope.signed_bytes()
+    keyid, signature, notes = signer_of(envelope, signed, trust)
+    statement, unknown = schema.read_statement(envelope.payload, kind)
+    if unknown:
+        notes.append(Finding("unknown-fields", "ignored: " + ", ".join(unknown[:20])))
+    predicate = statement["predicate"]
+    found = rules.contradictions(statement, kind)
+    found += _key_findings(trust, keyid, kind, predicate["time"]["issuedAt"])
+    if predicate["issuer"] != trust.issuer:
+        found.append(Finding("key-usage", f"issuer {predicate['issuer']} is not that of the trust root"))
+    digest = dsse.statement_digest(signed)
+    return Opened(kind, digest, keyid, signature, statement, (*found, *notes))

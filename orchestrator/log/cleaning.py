@@ -1,0 +1,65 @@
+"""Removing what an interrupted writer left: files beyond the last signed size, and half-written ones."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from orchestrator.log import tiles
+from orchestrator.log.files import Disk
+from orchestrator.log.tiles import ENTRIES, WIDTH
+
+LEFT_OVER: Final = ("checkpoint.new", ".statement.new", "checkpoint.witnessed.new")
+"""The names under which files of a log's folder are written before they get their own."""
+
+_TILE: Final = re.compile(r"tile/(\d{1,2}|entries)/((?:x\d{3}/)*\d{3})(?:\.p/(\d{1,3}))?")
+_FOLDER: Final = re.compile(r"tile/(\d{1,2}|entries)/x(\d{3})")
+
+
+def clean(folder: Path, size: int, disk: Disk) -> None:
+    """Remove files of a batch that was never signed, and partial tiles that are full now.
+
+    Folders of a thousand full tiles well before the right edge are not looked into: the cost is that of
+    the edge, whatever the size.
+    """
+    for name in LEFT_OVER:
+        if (folder / name).exists():
+            disk.remove(str(folder / name))
+    rows = dict(enumerate(tiles.widths(size)))
+    for parent, names in _edge_folders(folder, rows):
+        for name in names:
+            path = parent / name
+            match = _TILE.fullmatch(path.relative_to(folder).as_posix())
+            if match is not None and not _belongs(match, rows):
+                disk.remove(str(path))
+        if not os.listdir(parent):
+            disk.remove(str(parent))
+
+
+def _edge_folders(folder: Path, rows: dict[int, int]) -> list[tuple[Path, list[str]]]:
+    """The folders that may hold more than full tiles, with the names of their files, deepest first."""
+    found: list[tuple[Path, list[str]]] = []
+    for parent, below, names in os.walk(folder / "tile"):
+        here = Path(parent)
+        below[:] = [name for name in below if not _is_full((here / name).relative_to(folder), rows)]
+        found.append((here, names))
+    return found[::-1]
+
+
+def _is_full(folder: Path, rows: dict[int, int]) -> bool:
+    """Whether a folder such as `tile/0/x001` and the next thousand tiles are all before the edge."""
+    match = _FOLDER.fullmatch(folder.as_posix())
+    if match is None:
+        return False
+    level = 0 if match[1] == ENTRIES else int(match[1])
+    return (int(match[2]) + 2) * 1000 * WIDTH <= rows.get(level, 0)
+
+
+def _belongs(match: re.Match[str], rows: dict[int, int]) -> bool:
+    """Whether a tile or bundle is of the signed tree, a partial one only while there is no full one."""
+    level = 0 if match[1] == ENTRIES else int(match[1])
+    number, row = int(re.sub("[x/]", "", match[2])), rows.get(level, 0)
+    full = (number + 1) * WIDTH <= row
+    return full if match[3] is None else not full and number * WIDTH + int(match[3]) <= row
