@@ -22,6 +22,7 @@ from orchestrator.certificates import schema
 from orchestrator.certificates.bundle import ListedNotice, NoticeList
 from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.opened import Opened, open_statement
+from orchestrator.certificates.trust import TrustRoot
 from orchestrator.verification.errors import EXIT_OK, EXIT_UNDECIDED, Finding, VerificationError, worst
 
 _CODE: Final = {
@@ -114,10 +115,10 @@ class Published:
 class NoticeSource(Protocol):
     """Where published notices come from."""
 
-    def read(self, origin: str, start: int) -> Published | None:
+    def read(self, origin: str, start: int, trust: TrustRoot | None = None) -> Published | None:
         """Every notice from index `start` of the log `origin` on, and of other logs; None without that log.
 
-        Raises `VerificationError` when the log is not what its checkpoint says.
+        `trust` is the root that was verified with, which may be newer than the source's own. Raises `VerificationError` when the log is not what its checkpoint says.
         """
 
 
@@ -220,7 +221,7 @@ class _Gathering:
         """What the published log has beside the list; one that the list leaves out was suppressed."""
         origin = self._concerned.origin or ""
         try:
-            seen = source.read(origin, self._concerned.first())
+            seen = source.read(origin, self._concerned.first(), self._logs.trust)
         except VerificationError as error:
             self._findings.append(Finding("notices-unread", f"the published log: {error.message}"))
             return

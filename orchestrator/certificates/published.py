@@ -28,7 +28,7 @@ class PublishedNotices:
     def __init__(self, root: Path, trust: TrustRoot) -> None:
         self._root, self._trust = root, trust
 
-    def read(self, origin: str, start: int) -> Published | None:
+    def read(self, origin: str, start: int, trust: TrustRoot | None = None) -> Published | None:
         """See `NoticeSource`. Logs of other years are read whole: a notice may be about an older certificate.
 
         The tree is hashed again from its lowest tiles, and the entries from `start` on into those, so that
@@ -36,21 +36,22 @@ class PublishedNotices:
         """
         if not (self._root / origin / CHECKPOINT_FILE).is_file():
             return None
+        trust = trust or self._trust
         sizes: dict[str, int] = {}
         notices: list[Notice] = []
         unreadable: list[tuple[str, int, str]] = []
-        for name in self._trust.logs:
+        for name in trust.logs:
             folder = self._root / name
             if not (folder / CHECKPOINT_FILE).is_file():
                 continue
-            verifier = LogVerifier(self._trust.logs[name].key, self._trust.witness_policy)
+            verifier = LogVerifier(trust.logs[name].key, trust.witness_policy)
             checkpoint = verifier.open(tiles.read_file(folder / CHECKPOINT_FILE, note.LIMIT_BYTES))[0]
             sizes[name] = checkpoint.size
             edge = Edge()
             store = Tiles(folder, checkpoint.size)
             for index, raw in _marked(store, start if name == origin else 0, edge):
                 try:
-                    found = self._notice(folder, name, index, raw)
+                    found = _notice(folder, trust, name, index, raw)
                 except VerificationError as error:
                     unreadable.append((name, index, error.message))
                 else:
@@ -59,25 +60,26 @@ class PublishedNotices:
                 raise VerificationError("log-root", f"{name} is not the tree of its checkpoint")
         return Published(sizes, notices, unreadable)
 
-    def _notice(self, folder: Path, origin: str, index: int, raw: bytes) -> Notice | None:
-        """The statement behind an entry; raises `VerificationError` where it is absent or does not hold.
 
-        None for one by a key that was retired or revoked at this place: it need not be the lab's.
-        """
-        entry.check(raw)
-        digest = raw.split(b"\n")[1].decode()
-        envelope = tiles.read_file(folder / statement_path(digest), _LIMIT_BYTES)
-        opened = read_signed(envelope, schema.NOTICE, self._trust)
-        place = entry.position(schema.NOTICE, opened.predicate)
-        if entry.digest_entry(opened.digest, opened.keyid, opened.signature, place) != raw:
-            raise VerificationError("inclusion", "its statement is not the one that is logged")
-        key = self._trust.keys[opened.keyid]
-        wrong = [one for one in opened.findings if one.rule.exit_code != EXIT_OK]
-        if key.log != origin:
-            raise VerificationError("no-trusted-key", f"key {opened.keyid} does not sign for this log")
-        if wrong:
-            raise VerificationError(wrong[0].code, wrong[0].detail, more=tuple(wrong[1:]))
-        return None if key.objections(index) else notice_of(opened, index, origin)
+def _notice(folder: Path, trust: TrustRoot, origin: str, index: int, raw: bytes) -> Notice | None:
+    """The statement behind an entry; raises `VerificationError` where it is absent or does not hold.
+
+    None for one by a key that was retired or revoked at this place: it need not be the lab's.
+    """
+    entry.check(raw)
+    digest = raw.split(b"\n")[1].decode()
+    envelope = tiles.read_file(folder / statement_path(digest), _LIMIT_BYTES)
+    opened = read_signed(envelope, schema.NOTICE, trust)
+    place = entry.position(schema.NOTICE, opened.predicate)
+    if entry.digest_entry(opened.digest, opened.keyid, opened.signature, place) != raw:
+        raise VerificationError("inclusion", "its statement is not the one that is logged")
+    key = trust.keys[opened.keyid]
+    wrong = [one for one in opened.findings if one.rule.exit_code != EXIT_OK]
+    if key.log != origin:
+        raise VerificationError("no-trusted-key", f"key {opened.keyid} does not sign for this log")
+    if wrong:
+        raise VerificationError(wrong[0].code, wrong[0].detail, more=tuple(wrong[1:]))
+    return None if key.objections(index) else notice_of(opened, index, origin)
 
 
 def _marked(store: Tiles, start: int, edge: Edge) -> Iterator[tuple[int, bytes]]:

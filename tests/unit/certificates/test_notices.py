@@ -37,7 +37,7 @@ class Told:
     def __init__(self, *notices: Notice) -> None:
         self.notices = notices
 
-    def read(self, origin: str, start: int) -> Published:
+    def read(self, origin: str, start: int, trust: Any = None) -> Published:
         """All of them."""
         return Published({origin: 100}, self.notices)
 
