@@ -118,7 +118,8 @@ class NoticeSource(Protocol):
     def read(self, origin: str, start: int, trust: TrustRoot | None = None) -> Published | None:
         """Every notice from index `start` of the log `origin` on, and of other logs; None without that log.
 
-        `trust` is the root that was verified with, which may be newer than the source's own. Raises `VerificationError` when the log is not what its checkpoint says.
+        `trust` is the root that was verified with, which may be newer than the source's own.
+        Raises `VerificationError` when the log is not what its checkpoint says.
         """
 
 
