@@ -6,6 +6,7 @@ Rule: issue 5, deliverable 2, from the signature over log and ledger to the file
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import shutil
 import signal
@@ -237,17 +238,15 @@ def test_stop_at_every_step(
         shutil.rmtree(life.home.root)
 
 
-def steps(modules: Iterable[ModuleType], on_line: Callable[[tuple[str, int]], None]) -> Any:
-    """A trace function that reports every line of these modules when it is reached for the first time."""
-    names, seen = {module.__file__ for module in modules}, set[tuple[str, int]]()
+def steps(modules: Iterable[ModuleType], on_line: Callable[[], None]) -> Any:
+    """A trace function that reports every line of these modules whenever it is reached."""
+    names = {module.__file__ for module in modules}
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
         if frame.f_code.co_filename not in names:
             return None
-        place = (frame.f_code.co_filename, frame.f_lineno)
-        if event == "line" and place not in seen:
-            seen.add(place)
-            on_line(place)
+        if event == "line":
+            on_line()
         return trace
 
     return trace
@@ -276,17 +275,17 @@ def test_sigkill_at_every_statement(fresh: Callable[[str], Life], crash: ModuleT
     """A real process gets SIGKILL at every line of the signing side before which anything changed on disk,
     found by tracing a run; the next run ends as if nothing had been."""
     modules = (certify, bundling, logbook_module, records)
-    places: list[tuple[str, int]] = []
+    stops: list[int] = []
     lines, states = 0, set[Any]()
     whole = fresh("whole")
 
-    def on_line(place: tuple[str, int]) -> None:
+    def on_line() -> None:
         nonlocal lines
         lines += 1
         state = on_disk(whole.home.root)
         if state not in states:
             states.add(state)
-            places.append(place)
+            stops.append(lines)
 
     sys.settrace(steps(modules, on_line))
     try:
@@ -294,19 +293,21 @@ def test_sigkill_at_every_statement(fresh: Callable[[str], Life], crash: ModuleT
     finally:
         sys.settrace(None)
     wanted, files = whole.envelopes(), whole.files()
-    assert len(wanted) == STATEMENTS and lines > 150 and len(places) >= 15
-    for number, last in enumerate(places):
+    assert len(wanted) == STATEMENTS and lines > 300 and len(stops) >= 20
+    for last in stops:
 
-        def kill(place: tuple[str, int], last: tuple[str, int] = last) -> None:
-            if place == last:
-                os.kill(os.getpid(), signal.SIGKILL)
+        def die(life: Life, last: int = last) -> None:
+            left = itertools.count(last, -1)
 
-        def die(life: Life) -> None:
+            def kill() -> None:
+                if next(left) == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
             sys.settrace(steps(modules, kill))
             life.run(with_disk(crash.CountingDisk()))
 
-        life = fresh(str(number))
-        status = in_a_child(lambda life=life: die(life))  # type: ignore[misc]
+        life = fresh(str(last))
+        status = in_a_child(lambda life=life, die=die: die(life))  # type: ignore[misc]
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, last
         life.run(with_disk(crash.CountingDisk()))
         assert life.envelopes() == wanted, last
