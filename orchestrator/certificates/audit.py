@@ -267,7 +267,7 @@ class _Reading:
         elif not is_other:
             self._order(kind, screening, where)
             opened = self._statement(kind, digest, raw, where)
-        if opened is not None and not objections and self._doubtful.pop(digest, None):
+        if opened is not None and not objections and self._doubtful.pop(digest, []):
             self.again += 1
 
     def _order(self, kind: str, screening: str, where: str) -> None:

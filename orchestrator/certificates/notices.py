@@ -126,6 +126,7 @@ class NoticeSource(Protocol):
     def read(self, trust: TrustRoot, origin: str, start: int) -> Published | None:
         """Every notice from index `start` of the log `origin` on, and of other logs; None without that log.
 
+        `trust` is the root that was verified with: a bundle may have led to a newer one.
         Raises `VerificationError` when the log is not what its checkpoint says.
         """
 

@@ -21,12 +21,12 @@ from orchestrator.certificates.shapes import (
     NAME,
     ULID,
     UTC,
+    Recogniser,
     Shape,
     either,
     integer,
     many,
     nullable,
-    recogniser,
     record,
     text,
     words,
@@ -316,10 +316,11 @@ _manifest = record(
     closed=True,
 )
 
-# An expression costs a few ms once, and the long way far more for a screening of many tries.
-_decode: Final = json.JSONDecoder().decode
-_IS_USUAL: Final = {kind: recogniser(fields) for kind, fields in _STATEMENTS.items()}
-_is_usual_manifest = recogniser(_manifest)
+# An expression costs a few ms once, and the long way far more for a screening of many tries. What it
+# recognised is one document to the last byte, so nothing around it is looked for.
+_decode: Final = json.JSONDecoder().raw_decode
+_IS_USUAL: Final = {kind: Recogniser(fields) for kind, fields in _STATEMENTS.items()}
+_is_usual_manifest: Final = Recogniser(_manifest)
 
 
 def read_statement(payload: bytes, kind: str) -> tuple[dict[str, Any], list[str]]:
@@ -327,8 +328,8 @@ def read_statement(payload: bytes, kind: str) -> tuple[dict[str, Any], list[str]
 
     Raises `VerificationError`: `form` for bytes outside the canonical profile, else what `shape` says.
     """
-    if _IS_USUAL[kind](payload):
-        usual: dict[str, Any] = _decode(payload.decode())
+    if _IS_USUAL[kind].pays_off() and _IS_USUAL[kind](payload):
+        usual: dict[str, Any] = _decode(payload.decode())[0]
         return usual, []
     statement = wire.parse(payload)
     return statement, shape(statement, kind)
@@ -336,8 +337,8 @@ def read_statement(payload: bytes, kind: str) -> tuple[dict[str, Any], list[str]
 
 def read_manifest(raw: bytes) -> dict[str, Any]:
     """Parse and check the bytes of an evidence manifest; raises `VerificationError` (`manifest`)."""
-    if _is_usual_manifest(raw):
-        usual: dict[str, Any] = _decode(raw.decode())
+    if _is_usual_manifest.pays_off() and _is_usual_manifest(raw):
+        usual: dict[str, Any] = _decode(raw.decode())[0]
         return usual
     manifest: dict[str, Any] = wire.parse(raw, "manifest")
     try:

@@ -6,6 +6,7 @@ Rule: issue 5, deliverable 2, from the signature over log and ledger to the file
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import shutil
 import signal
@@ -242,20 +243,24 @@ def test_stop_at_every_step(
         shutil.rmtree(life.home.root)
 
 
-def steps(modules: Iterable[ModuleType], on_line: Callable[[tuple[str, int]], None]) -> Any:
-    """A trace function that reports every line of these modules when it is reached for the first time."""
-    names, seen = {module.__file__ for module in modules}, set[tuple[str, int]]()
+def steps(modules: Iterable[ModuleType], on_line: Callable[[], None]) -> Any:
+    """A trace function that reports every line of these modules whenever it is reached."""
+    names = {module.__file__ for module in modules}
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
         if frame.f_code.co_filename not in names:
             return None
-        place = (frame.f_code.co_filename, frame.f_lineno)
-        if event == "line" and place not in seen:
-            seen.add(place)
-            on_line(place)
+        if event == "line":
+            on_line()
         return trace
 
     return trace
+
+
+def on_disk(folder: Path) -> frozenset[tuple[str, int, int]]:
+    """What a process that starts now would find: every file with its size and time."""
+    found = [(path, path.stat()) for path in folder.rglob("*") if path.is_file()]
+    return frozenset((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in found)
 
 
 def in_a_child(work: Callable[[], object]) -> int:
@@ -272,30 +277,42 @@ def in_a_child(work: Callable[[], object]) -> int:
 
 
 def test_sigkill_at_every_statement(fresh: Callable[[str], Life], crash: ModuleType) -> None:
-    """A real process gets SIGKILL at every line of the signing side that a run reaches, found by tracing;
-    the next run ends as if nothing had been."""
+    """A real process gets SIGKILL at every line of the signing side before which anything changed on disk,
+    found by tracing a run; the next run ends as if nothing had been."""
     modules = (certify, bundling, logbook_module, records)
-    places: list[tuple[str, int]] = []
+    stops: list[int] = []
+    lines, states = 0, set[Any]()
     whole = fresh("whole")
-    sys.settrace(steps(modules, places.append))
+
+    def on_line() -> None:
+        nonlocal lines
+        lines += 1
+        state = on_disk(whole.home.root)
+        if state not in states:
+            states.add(state)
+            stops.append(lines)
+
+    sys.settrace(steps(modules, on_line))
     try:
         whole.run(with_disk(crash.CountingDisk()))
     finally:
         sys.settrace(None)
     wanted, files = whole.envelopes(), whole.files()
-    assert len(wanted) == STATEMENTS and len(places) > 150
-    for number, last in enumerate(places):
+    assert len(wanted) == STATEMENTS and lines > 300 and len(stops) >= 20
+    for last in stops:
 
-        def kill(place: tuple[str, int], last: tuple[str, int] = last) -> None:
-            if place == last:
-                os.kill(os.getpid(), signal.SIGKILL)
+        def die(life: Life, last: int = last) -> None:
+            left = itertools.count(last, -1)
 
-        def die(life: Life) -> None:
+            def kill() -> None:
+                if next(left) == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
             sys.settrace(steps(modules, kill))
             life.run(with_disk(crash.CountingDisk()))
 
-        life = fresh(str(number))
-        status = in_a_child(lambda life=life: die(life))  # type: ignore[misc]
+        life = fresh(str(last))
+        status = in_a_child(lambda life=life, die=die: die(life))  # type: ignore[misc]
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, last
         life.run(with_disk(crash.CountingDisk()))
         assert life.envelopes() == wanted, last

@@ -88,7 +88,7 @@ def test_a_notice_by_a_later_key_reaches_a_reader_with_version_1(lab: Any) -> No
     stored = tries_of(lab, one)[0]
     assert notice(lab, stored.digest).fresh and not notice(lab, stored.digest).fresh
     bundle = lab.home.certificates / one / "screening.zip"
-    result = verify_screening_bundle(bundle, lab.pinned)
+    result: Any = verify_screening_bundle(bundle, lab.pinned)
     assert (result.exit_code, result.reasons, result.accounting.noticed) == (3, ("superseded",), 1)
     assert result.noticed.through == 6 and "1 through size 6" in screening_text(result, lab.pinned)
     one_try = verify_try_bundle(exported(lab, stored), lab.pinned)
@@ -128,12 +128,12 @@ def test_a_screening_over_two_logs_with_notices_in_both(lab: Any) -> None:
     assert verify_screening_bundle(bundle, lab.pinned).exit_code == 0
     for target in (late.digest, early.digest, tries_of(lab, two)[2].digest):
         notice(lab, target, "contamination")
-    result = verify_screening_bundle(bundle, lab.pinned)
+    result: Any = verify_screening_bundle(bundle, lab.pinned)
     assert (result.exit_code, result.accounting.noticed, result.accounting.passed) == (3, 2, 1)
     assert result.log.origin == begun and [one.origin for one in result.log.earlier] == [ended]
     assert result.noticed.through == lab.size() and result.noticed.later is None
     # What ended with the old log carries the notices of both; that there is a newer log is said.
-    closed = verify_screening_bundle(lab.home.certificates / one / "screening.zip", lab.pinned)
+    closed: Any = verify_screening_bundle(lab.home.certificates / one / "screening.zip", lab.pinned)
     assert (closed.exit_code, len(closed.noticed.notices), closed.noticed.later) == (3, 2, begun)
     assert f"later ones are in {begun}" in screening_text(closed, root)
     assert verify_try_bundle(exported(lab, early), lab.pinned).exit_code == 3

@@ -77,6 +77,69 @@ def test_the_commands_verify_a_bundle_of_the_product(given: Path, tmp_path: Path
     assert "second try 1/2 attempt 2" in ran.stdout and "passed: all_checks_passed" in ran.stdout
 
 
+@pytest.fixture(scope="module")
+def rotated(given: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same lab after two more versions of its trust root: a new key certifies a new log's entries."""
+    folder = tmp_path_factory.mktemp("rotated")
+    shutil.copytree(given.parent / "home", folder / "home")
+    out, words = folder / "given", ["--home", str(folder / "home")]
+    for step in (
+        ["keys", "rotate", "--at", "7"],
+        ["keys", "sign", "--yes"],
+        ["keys", "publish", "--yes"],
+        ["keys", "ceremony", "--generate", "2", "--threshold", "2"],
+        ["keys", "sign", "--yes"],
+        ["keys", "publish", "--yes"],
+        ["certificates", "export", _exported_try(given), "--evidence", "--out", str(out)],
+    ):
+        with pytest.raises(SystemExit) as end:
+            main([*words, *step])
+        assert end.value.code == 0, step
+    (bundle,) = (out / "tries").iterdir()
+    bundle.rename(out / "one.trybundle.json")
+    return out
+
+
+def _exported_try(given: Path) -> str:
+    """The id of the try in the bundle."""
+    data = json.loads((given / "one.trybundle.json").read_bytes())
+    envelope = json.loads(base64.b64decode(data["envelope"]))
+    return str(json.loads(base64.b64decode(envelope["payload"]))["predicate"]["try"]["id"])
+
+
+def _shifted(data: dict[str, Any]) -> None:
+    data["trustRootChain"].pop(0)
+
+
+def _unsigned(data: dict[str, Any]) -> None:
+    """The version that needs two new root keys, with the signature of one of them taken away."""
+    envelope = json.loads(base64.b64decode(data["trustRootChain"][1]))
+    document = json.loads(base64.b64decode(envelope["payload"]))
+    new = {key["keyid"] for key in document["root"]["keys"]}
+    signed = [one for one in envelope["signatures"] if one["keyid"] in new]
+    envelope["signatures"].remove(signed[0])
+    data["trustRootChain"][1] = base64.b64encode(json.dumps(envelope).encode()).decode()
+
+
+def test_the_commands_follow_later_versions_of_the_trust_root(rotated: Path, tmp_path: Path) -> None:
+    """From the pinned version 1 to version 3; a version left out or signed by too few is refused."""
+    folder = tmp_path / "it"
+    shutil.copytree(rotated, folder)
+    ran = run(folder)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads((folder / "root.json").read_bytes())["version"] == 3
+    assert sorted(path.name for path in rotated.glob("trust-root*")) == [
+        "trust-root.2.json",
+        "trust-root.3.json",
+        "trust-root.json",
+    ]
+    for number, edit in enumerate((_shifted, _unsigned)):
+        folder = tmp_path / str(number)
+        shutil.copytree(rotated, folder)
+        _bundle(edit)(folder)
+        assert run(folder).returncode != 0
+
+
 def _bundle(edit: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         path = folder / "one.trybundle.json"
