@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -77,11 +78,18 @@ def test_the_command_is_struck_and_given_again(commands: Report, row: Row) -> No
     assert commands.faults_scored == commands.failures_rerun == 0
 
 
+def bridges() -> set[str]:
+    """What an engine that is told to have no bridge would remove."""
+    return {path.parent.name for path in Path("/sys/class/net").glob("*/bridge")}
+
+
 @pytest.mark.parametrize("row", OWN_ENGINE, ids=lambda row: row.name)
 def test_an_engine_of_its_own_is_killed_and_started_again(row: Row) -> None:
-    """sandbox.md 5.1: the engine of this host is not touched, and the second one leaves no process."""
+    """sandbox.md 5.1: the engine of this host and its bridges stay, and the second one leaves no process."""
+    before = bridges()
     found = verdict_of(play([row]), row)
     assert found.holds, (found.problems, found.not_run)
+    assert before <= bridges()
     left = subprocess.run(["pgrep", "-f", "assize-engine-.*/containerd"], capture_output=True, check=False)
     assert left.stdout == b""
 
