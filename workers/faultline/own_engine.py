@@ -1,7 +1,7 @@
 """A second Docker engine beside the one of this host: data, sockets, containerd and processes of its own.
 
-It lives in a network namespace of its own: an engine without a bridge removes the `docker0` that it finds, which
-would be that of the first engine. The first engine is only asked for the base image.
+It lives in a network namespace of its own: an engine without a bridge removes the `docker0` that it finds,
+which would be that of the first engine. The first engine is only asked for the base image.
 """
 
 from __future__ import annotations
