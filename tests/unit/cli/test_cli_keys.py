@@ -166,7 +166,9 @@ def test_revocation_freezes_and_discard_thaws(cli: Any, keys: Any, home: Path) -
     assert keys("status")["certificate_keys"][0]["signs"]
     keys("revoke", key[:12], "--from-index", "0", "--reason", "loss")
     keys("sign", "--yes")
-    keys("publish", "--yes")
+    (told,) = keys("publish", "--yes")["notices"]
+    assert (told["keyid"], told["event"], told["problem"]) == (key, "revoked", None) and told["digest"]
+    assert keys("recertify") == {"schema": "assize.keys-recertify/1", "recertified": [], "notices": []}
     assert "is revoked from 0 already" in keys("revoke", key[:12], "--from-index", "0", code=2)
     assert keys("affected") == {"schema": "assize.keys-affected/1", "affected": []}
     states = [(one["revoked_because"], one["signs"]) for one in keys("status")["certificate_keys"]]
