@@ -20,8 +20,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 from orchestrator.agents import registry
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
 from orchestrator.certificates.screening import verify_screening_bundle
@@ -37,6 +35,7 @@ from orchestrator.packs.pack import Pack, open_pack
 from orchestrator.planning.conditions import CapOverrides, DiskCondition, ScreeningConditions
 from orchestrator.prices.sheet import PriceSheet
 from orchestrator.screenings import launch as launching
+from orchestrator.screenings.attempts import Runner
 from orchestrator.screenings.bundling import predicate_of
 from orchestrator.screenings.gate import check_pack
 from orchestrator.screenings.installation import Installation
@@ -282,10 +281,8 @@ class Siege:
             pack = open_pack(self.folder / "pack")
             gate = check_pack(installation, pack, pack.tasks, parallel=2, say=_silent, oracle_runs=1)
             assert gate.admitted, gate
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(launching, "load_runner", load)
-                launches = self._launches(installation, pack, playable)
-                bundles, warnings = _run(installation, list(launches.values()))
+            launches = self._launches(installation, pack, playable)
+            bundles, warnings = _run(installation, list(launches.values()), load)
             for case_id, one in launches.items():
                 self._keep(installation, seen[case_id], one, bundles.get(one.screening_id))
                 seen[case_id].warnings = warnings
@@ -369,7 +366,9 @@ class Siege:
         seen.taken = [one for one in self.provider.taken if one.text == seen.case.id]
 
 
-def _run(installation: Installation, launches: list[Launch]) -> tuple[dict[str, Path], tuple[str, ...]]:
+def _run(
+    installation: Installation, launches: list[Launch], make_runner: Callable[[], Runner]
+) -> tuple[dict[str, Path], tuple[str, ...]]:
     """Screening bundles by screening, and what needs a look; a host that gave up is told by every case."""
     try:
         outcome = launching.run(
@@ -378,6 +377,7 @@ def _run(installation: Installation, launches: list[Launch]) -> tuple[dict[str, 
             parallel=AT_ONCE,
             progress=lambda event: None,
             guard=lambda engine: nullcontext(),
+            make_runner=make_runner,
         )
     except HostUnfitError as error:
         return {}, (error.message,)
