@@ -262,7 +262,7 @@ def test_the_audit_lists_notices_and_counts_what_they_withdraw(
 
 
 def test_a_key_without_the_usage_is_refused_by_name(world: Any, lab: Any) -> None:
-    """A trust root from before there were notices: the refusal says which usage is missing and what brings it."""
+    """A trust root from before there were notices: the refusal says what is missing and what helps."""
     three = [schema.OPENING, schema.TRY, schema.SUMMARY]
     signer = FileSigner(lab.key("cert"), world.store, trust.parse(lab.trust_root(usages=three)))
     shot = world.screening()

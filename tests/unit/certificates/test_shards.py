@@ -29,7 +29,6 @@ from orchestrator.log.errors import LogClosedError, LogConflictError, LogError, 
 from orchestrator.log.files import Disk
 from orchestrator.log.tiles import Tiles
 from orchestrator.log.writer import LogWriter
-from orchestrator.verification.errors import VerificationError
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 NEXT = "assize.example/test-lab/log/2027"
