@@ -36,7 +36,6 @@ class PublishedNotices:
         """
         if not (self._root / origin / CHECKPOINT_FILE).is_file():
             return None
-        trust = trust or self._trust
         sizes: dict[str, int] = {}
         notices: list[Notice] = []
         unreadable: list[tuple[str, int, str]] = []

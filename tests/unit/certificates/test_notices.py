@@ -255,14 +255,14 @@ def test_the_audit_lists_notices_and_counts_what_they_withdraw(
     found = audit_log(folder, logged)
     assert (found.exit_code, len(found.notices), found.withdrawn) == (0, 4, 2)
     text = audit_text(found, logged)
-    assert "4 through size 16, which withdraw 2 certificates of this log" in text
+    assert "4 through size 16, which withdraw 2 certificates\n" in text
     assert "notice      key-event of 2026-09-23T14:13:20Z about key " in text
     folder = packed(shot, lab_log, logged, [*some, shot.noticed_whole()], 0)[0].write(tmp_path / "all")
     assert audit_log(folder, logged).withdrawn == 10
 
 
 def test_a_key_without_the_usage_is_refused_by_name(world: Any, lab: Any) -> None:
-    """A trust root from before there were notices: the refusal says which usage has to be published."""
+    """A trust root from before there were notices: the refusal says what is missing and what helps."""
     three = [schema.OPENING, schema.TRY, schema.SUMMARY]
     signer = FileSigner(lab.key("cert"), world.store, trust.parse(lab.trust_root(usages=three)))
     shot = world.screening()
@@ -277,7 +277,7 @@ def test_a_key_without_the_usage_is_refused_by_name(world: Any, lab: Any) -> Non
     )
     with pytest.raises(SigningRefusedError, match="lists no usage notice/v1") as caught:
         signer.sign(told)
-    assert "next version of the trust root" in (caught.value.hint or "")
+    assert "assize keys rotate" in (caught.value.hint or "")
 
 
 def test_the_same_notice_has_one_place_in_the_log(world: Any, lab: Any) -> None:

@@ -29,7 +29,6 @@ from orchestrator.log.errors import LogClosedError, LogConflictError, LogError, 
 from orchestrator.log.files import Disk
 from orchestrator.log.tiles import Tiles
 from orchestrator.log.writer import LogWriter
-from orchestrator.verification.errors import VerificationError
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 NEXT = "assize.example/test-lab/log/2027"
@@ -186,7 +185,7 @@ def test_a_lost_log_key(year: Year, lab: Any) -> None:
         year.logbook(year.root(new_key="fresh log"), "fresh log").begin(NEXT)
     for size in (IN_OLD, IN_OLD + 2):
         wrong = year.root(final_size=size, new_key="fresh log")
-        with pytest.raises(VerificationError, match="ended at"):
+        with pytest.raises(LogStateError, match="ended at"):
             year.logbook(wrong, "fresh log").begin(NEXT)
     root = year.root(final_size=IN_OLD + 1, new_key="fresh log")
     new = year.logbook(root, "fresh log")

@@ -309,9 +309,7 @@ def test_trust_root_expiry(
     home.trust_root.unlink()
     made_ms = time.time_ns() // 1_000_000 - age_days * 86_400_000
     phrase = passphrase.path_of(home.keys)
-    founding.create(
-        home.keys, home.trust_root, issuer="test", now_unix_ms=made_ms, passphrase_file=phrase
-    )
+    founding.create(home.keys, home.trust_root, issuer="test", now_unix_ms=made_ms, passphrase_file=phrase)
     assert health(home)["trust root"][0] is expected
 
 
