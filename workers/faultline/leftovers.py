@@ -34,8 +34,14 @@ def in_engine(engine: Engine, home: str) -> list[str]:
     return [*found, *(f"image {one['Id'][:19]}" for one in images)]
 
 
-def on_host(folder: Path) -> list[str]:
-    """Mounts below `folder`, loop devices over its files, and socket folders of this process's relays."""
+def relay_folders() -> frozenset[Path]:
+    """Socket folders of this process's relays."""
+    mine = f"{PREFIX}{os.getpid()}-*"
+    return frozenset(one for parent in sockets.parents() for one in parent.glob(mine))
+
+
+def on_host(folder: Path, before: frozenset[Path] = frozenset()) -> list[str]:
+    """Mounts below `folder`, loop devices over its files, and relay folders that were not there `before`."""
     inside = str(folder.resolve())
     mounts = [line.split()[1] for line in _MOUNTS.read_text().splitlines()]
     found = [f"mount {place}" for place in mounts if place.startswith(f"{inside}/")]
@@ -43,5 +49,4 @@ def on_host(folder: Path) -> list[str]:
         name = backing.read_text().strip()
         if name.startswith(f"{inside}/"):
             found.append(f"loop device {backing.parts[-3]} over {name}")
-    mine = f"{PREFIX}{os.getpid()}-*"
-    return [*found, *(f"relay folder {one}" for parent in sockets.parents() for one in parent.glob(mine))]
+    return [*found, *(f"relay folder {one}" for one in sorted(relay_folders() - before))]

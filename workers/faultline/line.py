@@ -17,7 +17,7 @@ from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
 from sandbox_images.engine import connect
 from workers.attempt.runner import AttemptRunner
 from workers.faultline.blows import BLOWS, impossible
-from workers.faultline.leftovers import in_engine, on_host
+from workers.faultline.leftovers import in_engine, on_host, relay_folders
 from workers.faultline.own_engine import OwnEngine
 from workers.faultline.strike import Blow
 from workers.rehearsal.process import RehearsalProcess
@@ -42,6 +42,7 @@ class Faultline:
 
     def __enter__(self) -> Self:
         self._folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="assize-faultline-")))
+        self._others = relay_folders()  # whoever started this process may have relays of its own
         return self
 
     def __exit__(
@@ -109,7 +110,11 @@ class Faultline:
 
     def leftovers(self, home: str, folder: Path) -> list[str]:
         """What a home left in the engine and on the host."""
-        return [*in_engine(self._engine, home), *on_host(folder), *on_host(self._folder)]
+        return [
+            *in_engine(self._engine, home),
+            *on_host(folder, self._others),
+            *on_host(self._folder, self._others),
+        ]
 
     def own_engine(self) -> OwnEngine:
         """A second engine with the base image in it."""
