@@ -15,6 +15,9 @@ LEFT_OVER: Final = ("checkpoint.new", ".statement.new", "checkpoint.witnessed.ne
 """The names under which files of a log's folder are written before they get their own."""
 
 _TILE: Final = re.compile(r"tile/(\d{1,2}|entries)/((?:x\d{3}/)*\d{3})(?:\.p/(\d{1,3}))?")
+_DIGITS: Final = 3
+_LEVEL: Final = re.compile(r"\d{1,2}|entries", re.ASCII)
+_ABOVE: Final = re.compile(r"x\d{3}", re.ASCII)
 _FOLDER: Final = re.compile(r"tile/(\d{1,2}|entries)/x(\d{3})")
 
 
@@ -29,13 +32,25 @@ def clean(folder: Path, size: int, disk: Disk) -> None:
             disk.remove(str(folder / name))
     rows = dict(enumerate(tiles.widths(size)))
     for parent, names in _edge_folders(folder, rows):
+        digits, full = _numbers(parent.relative_to(folder), rows)
         for name in names:
+            # Nearly all are full tiles before the edge; these are passed over without looking closer.
+            if len(name) == _DIGITS and name.isascii() and name.isdigit() and int(digits + name) < full:
+                continue
             path = parent / name
             match = _TILE.fullmatch(path.relative_to(folder).as_posix())
             if match is not None and not _belongs(match, rows):
                 disk.remove(str(path))
         if not os.listdir(parent):
             disk.remove(str(parent))
+
+
+def _numbers(folder: Path, rows: dict[int, int]) -> tuple[str, int]:
+    """The digits that the numbers of tiles in a folder begin with, and how many of its level are full."""
+    level, *above = folder.parts[1:] or ("",)
+    if not all(_ABOVE.fullmatch(name) for name in above) or not _LEVEL.fullmatch(level):
+        return "0", 0
+    return "".join(name[1:] for name in above), rows.get(0 if level == ENTRIES else int(level), 0) // WIDTH
 
 
 def _edge_folders(folder: Path, rows: dict[int, int]) -> list[tuple[Path, list[str]]]:
