@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import io
 import json
@@ -41,9 +42,12 @@ FILES = {
 
 
 def tarball(extra: tuple[tarfile.TarInfo, ...] = ()) -> bytes:
-    """The package as a registry would give it."""
+    """The package as a registry would give it; the same bytes at every time of day."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as packed_up,
+        tarfile.open(fileobj=packed_up, mode="w") as tar,
+    ):
         for name, (mode, data) in FILES.items():
             info = tarfile.TarInfo(name)
             info.size, info.mode = len(data), mode
