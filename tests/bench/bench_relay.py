@@ -8,8 +8,8 @@ exactly, fails the bench.
 
 With `ASSIZE_BENCH_LITELLM` naming a virtual environment that holds `litellm[proxy]`, its proxy (one worker,
 no database, the same provider) takes part in the rounds of 16 at a time; without it that line says `skipped`.
-Measured on 2026-11-30 on two quiet cores with litellm 1.108.7 and LITELLM_MODE=PRODUCTION: medians of 22.3x
-and 18.4x in two runs (2,557 against 112 calls a second, 2,769 against 138), and 0.36 against 7.7 ms of CPU.
+Measured on 2026-11-30 with litellm 1.108.7 and LITELLM_MODE=PRODUCTION on two cores with some other work on
+them: medians of 21.9x and 23.1x in two runs (947 calls a second against 45; 0.98 against 22.7 ms of CPU).
 """
 
 from __future__ import annotations
