@@ -156,6 +156,24 @@ def test_a_call_that_never_left_the_relay_costs_nothing(bench: Any) -> None:
     assert [record["data"]["problem"] for record in bench.of(Kind.RELEASE)] == ["cut"]
 
 
+def test_trouble_of_our_own_before_the_dispatch_books_nothing(bench: Any, tmp_path: Path) -> None:
+    """A folder of limits that is gone: the call was never sent, no hold stays, the try is not judged."""
+
+    async def refused() -> Any:
+        upstream = bench.upstream(bench.answer(200, {"content-type": JSON}, [answer_json()]))
+        limited = replace(bench.lane.terms.providers["openai"], max_parallel=1)
+        upstream.gates["openai"] = Gate(limited, tmp_path / "gone" / "limits")
+        exchange = bench.begin(CHAT)
+        await exchange.run(upstream)
+        return await bench.seen(exchange)
+
+    head, _ = bench.run(refused())
+    assert head is not None and head.status == 502
+    assert bench.money() == (0, 0, 0)
+    assert bench.lane.tally.platform_fault == "relay:FileNotFoundError"
+    assert [record["data"]["problem"] for record in bench.of(Kind.RELEASE)] == ["relay"]
+
+
 @pytest.mark.parametrize("reached", [True, False])
 def test_no_answer_costs_the_hold_only_if_the_request_may_have_arrived(bench: Any, reached: bool) -> None:
     """A refused connection cannot have been billed; a lost answer can."""
