@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -21,7 +20,6 @@ from typing import Any
 import pytest
 
 from orchestrator.agents import registry
-from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
 from orchestrator.certificates import logbook as logbook_module
 from orchestrator.certificates import runner, trust
 from orchestrator.certificates.founding import LOG_KEY_FILE
@@ -32,9 +30,7 @@ from orchestrator.certificates.verify import verify_try_bundle
 from orchestrator.custody import passphrase
 from orchestrator.engine.base import Callbacks, Settings
 from orchestrator.engine.local import LocalEngine
-from orchestrator.engine.stub import StubAttempt, plan_stub, stub_order
-from orchestrator.evidence import observed
-from orchestrator.evidence.store import EvidenceStore
+from orchestrator.engine.stub import plan_stub, stub_order
 from orchestrator.home import Home
 from orchestrator.ledger import queries, records
 from orchestrator.ledger.records import add_certificate, certificates
@@ -42,8 +38,7 @@ from orchestrator.log.audit import audit
 from orchestrator.log.errors import LogBusyError, LogConflictError
 from orchestrator.log.proof import LogVerifier
 from orchestrator.log.writer import LogWriter
-from orchestrator.observations import Observations
-from orchestrator.packs.pack import Pack, implicit_pack
+from orchestrator.packs.pack import Pack
 from orchestrator.planning.conditions import ScreeningConditions
 from orchestrator.screenings import bundling, certify
 from orchestrator.screenings.certify import Certifier, UncertifiedError
@@ -58,44 +53,20 @@ IMAGE = "sha256:" + "1" * 64
 STATEMENTS = 4
 
 
+def _asset(family: str, name: str) -> ModuleType:
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, ASSETS / family / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
 @pytest.fixture(scope="module")
 def crash() -> ModuleType:
     """The disks of the log's own crash tests."""
-    spec = importlib.util.spec_from_file_location("crash_disk", ASSETS / "log" / "crash_disk.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault("crash_disk", module)
-    spec.loader.exec_module(module)
-    return module
-
-
-def make_pack(root: Path) -> Pack:
-    """One task; nothing of it is run."""
-    for folder, name, text in (
-        ("environment", "Dockerfile", "FROM assize/base:1\nWORKDIR /app\n"),
-        ("solution", "solve.sh", "true\n"),
-        ("tests", "test.sh", "true\n"),
-    ):
-        (root / "trivial" / folder).mkdir(parents=True)
-        (root / "trivial" / folder / name).write_text(text)
-    (root / "trivial" / "instruction.md").write_text("Do it.\n")
-    (root / "trivial" / "task.toml").write_text('schema_version = "1.4"\n[agent]\ntimeout_sec = 60.0\n')
-    return implicit_pack(root)
-
-
-class Witnessed:
-    """A scripted attempt whose observations are in the store, so that its end can be certified."""
-
-    def __init__(self, store: EvidenceStore) -> None:
-        self._attempt, self._store = StubAttempt(script={"trivial": ("passed",)}), store
-
-    def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
-        report = self._attempt(order, control)
-        seen = Observations(**report.observations)
-        digest, _ = observed.seal_alone(
-            self._store, attempt_id=order.attempt_id, try_id=order.slot_id, seen=seen
-        )
-        return replace(report, manifest_digest=digest)
+    return _asset("log", "crash_disk")
 
 
 class Life:
@@ -156,14 +127,17 @@ class Life:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Life:
     """A home with two recorded tries, its keys and its trust root; to be copied."""
     folder = tmp_path_factory.mktemp("certify")
-    pack = make_pack(folder / "pack")
+    worlds = _asset("custody", "custody_world")
+    pack = worlds.make_pack(folder / "pack")
     home = Home(folder / "home")
     installation = Installation.open(home)
     try:
         installation.trust_root()
         screening = plan_stub(installation.ledger, ["trivial"], tries=2)
         callbacks = Callbacks(
-            attempt=Witnessed(installation.store), order_for=stub_order, certify=lambda attempt_id: None
+            attempt=worlds.Witnessed(installation.store),
+            order_for=stub_order,
+            certify=lambda attempt_id: None,
         )
         engine = LocalEngine(installation.ledger, callbacks, Settings(idle_ms=5), who="test")
         engine.run([screening], 1)
