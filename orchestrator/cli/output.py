@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +44,8 @@ def home_of(context: click.Context) -> Home:
 
 def call_of(context: click.Context) -> str:
     """How this program was called, for commands that are printed to be pasted."""
+    import shutil
+
     program = "assize"
     if shutil.which(program) is None and Path(sys.argv[0]).name == program:
         program = shlex.quote(sys.argv[0])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -131,7 +130,7 @@ class EvidenceStore:
     def temporary_path(self) -> Path:
         """A fresh path on the same file system, outside the published folders."""
         self._temporary.mkdir(parents=True, exist_ok=True)
-        return self._temporary / secrets.token_hex(16)
+        return self._temporary / os.urandom(16).hex()
 
     def writer(self, *, withheld: bool = False) -> BlobWriter:
         """A writer for one blob that is hashed as it is captured."""
