@@ -21,15 +21,19 @@ _ABOVE: Final = re.compile(r"x\d{3}", re.ASCII)
 _FOLDER: Final = re.compile(r"tile/(\d{1,2}|entries)/x(\d{3})")
 
 
-def clean(folder: Path, size: int, disk: Disk) -> None:
+def drop_left_over(folder: Path, disk: Disk) -> None:
+    """Remove half-written files of the folder itself."""
+    for name in LEFT_OVER:
+        if (folder / name).exists():
+            disk.remove(str(folder / name))
+
+
+def clean_tiles(folder: Path, size: int, disk: Disk) -> None:
     """Remove files of a batch that was never signed, and partial tiles that are full now.
 
     Folders of a thousand full tiles well before the right edge are not looked into: the cost is that of
     the edge, whatever the size.
     """
-    for name in LEFT_OVER:
-        if (folder / name).exists():
-            disk.remove(str(folder / name))
     rows = dict(enumerate(tiles.widths(size)))
     for parent, names in _edge_folders(folder, rows):
         digits, full = _numbers(parent.relative_to(folder), rows)

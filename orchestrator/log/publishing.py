@@ -65,7 +65,9 @@ def publish(
     witnessed = source / WITNESSED_FILE
     if witnessed.exists():
         copy.put(WITNESSED_FILE, tiles.read_file(witnessed, note.LIMIT_BYTES), is_final=True)
-    cleaning.clean(target, head.size, Disk())
+    disk = Disk()
+    cleaning.drop_left_over(target, disk)
+    cleaning.clean_tiles(target, head.size, disk)
     return Published(head, copy.written)
 
 

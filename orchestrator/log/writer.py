@@ -33,6 +33,12 @@ from orchestrator.log.tiles import ENTRIES, WIDTH, Edge, Tiles, tile_path
 from orchestrator.verification.errors import VerificationError
 
 SIGNED_FILE: Final = "signed"
+WRITING: Final = "writing"
+"""A folder in that of the record, there while files of a batch are written: who finds it cleans up.
+
+It is not synced: what it tells of is a writer that was killed, and after a loss of power every writer opens
+the log anew, which cleans up in any case.
+"""
 CLOSED_FILE: Final = "closed"
 """In the folder of the record: this log takes nothing more, and which one goes on from it."""
 
@@ -72,7 +78,7 @@ class LogWriter:
                 f"the log {origin} is gone: nothing is in {folder}, nor in its record {state}",
                 hint="restore both from a copy; a new log of this name would show others another history",
             )
-        self._folder, self._signed = folder, state / SIGNED_FILE
+        self._folder, self._signed, self._writing = folder, state / SIGNED_FILE, state / WRITING
         self._key, self._log = key, checkpoint.log_key(origin, key.public)
         self._disk = disk or Disk()
         self._turn = threading.Lock()
@@ -140,7 +146,7 @@ class LogWriter:
             raise LogStateError(f"the log {known.origin} or the record of what was signed for it is gone")
         same = tiles.read_file(self._signed, 1024) == known.body()
         if same and tiles.read_file(published, note.LIMIT_BYTES) == self._note.encode():
-            cleaning.clean(self._folder, known.size, self._disk)
+            self._clean(known.size, everything=False)
             return
         self._note = self._recover()
         head = self._head
@@ -261,6 +267,7 @@ class LogWriter:
 
     def _extend(self, fresh: list[bytes]) -> None:
         size, old = self._head.size, list(self._edge.partial())
+        self._disk.make_folder(str(self._writing))
         before = {(level, number, len(row)) for level, number, row in old}
         edge, touched = self._edge.copy(), set[str]()
         for level, number, data in edge.extend(tree.leaf_hashes(fresh)):
@@ -281,6 +288,7 @@ class LogWriter:
             if (edge.size >> tiles.HEIGHT * level) // WIDTH > number:
                 for kind in (level, ENTRIES) if not level else (level,):
                     self._drop_partial(f"{tile_path(kind, number)}.p")
+        self._disk.remove(str(self._writing))
 
     def _make(self, folder: Path) -> None:
         """Create a folder with the missing ones above it, durably."""
@@ -342,8 +350,16 @@ class LogWriter:
         self._check_order(intent, published)
         if not has_published or intent.size > published.size:
             self._publish(checkpoint.sign_checkpoint(intent, self._key))
-        cleaning.clean(self._folder, intent.size, self._disk)
+        self._clean(intent.size, everything=True)
         return self._note
+
+    def _clean(self, size: int, *, everything: bool) -> None:
+        """Remove what an interrupted writer left; unless `everything`, tiles only if there was one."""
+        cleaning.drop_left_over(self._folder, self._disk)
+        if everything or self._writing.exists():
+            cleaning.clean_tiles(self._folder, size, self._disk)
+        if self._writing.exists():
+            self._disk.remove(str(self._writing))
 
     def _check_order(self, intent: Checkpoint, published: Checkpoint) -> None:
         """The intent is the published head or one that goes on from it, with all its tiles there."""

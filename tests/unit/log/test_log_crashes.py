@@ -55,6 +55,37 @@ def test_stop_at_every_operation(
         one.check()
 
 
+def names_in(folder: Path) -> set[str]:
+    """Every file and folder below a folder."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def test_a_waiting_writer_takes_over_from_a_killed_one(
+    lab: ModuleType, crash: ModuleType, batches: list[list[bytes]], tmp_path: Path
+) -> None:
+    """Killed at whatever operation, the other writer leaves nothing that opening anew would remove."""
+
+    def take_over(name: str, last: int) -> int:
+        key = crash.WatchedKey(lab.signing_key("log"))
+        life, disk = crash.Life(tmp_path / name, lab.ORIGIN, key, batches), crash.CountingDisk(last)
+        with crash.LogWriter(life.folder, life.state, lab.ORIGIN, key, disk=crash.CountingDisk()) as writer:
+            writer.append(batches[0])
+            writer.release()
+            with contextlib.suppress(crash.Killed):
+                life.run(disk)
+            writer.resume()
+            taken = names_in(life.folder), names_in(life.state)
+        crash.LogWriter(life.folder, life.state, lab.ORIGIN, key, disk=crash.CountingDisk()).close()
+        assert (names_in(life.folder), names_in(life.state)) == taken, f"killed at operation {last}"
+        life.check()
+        return int(disk.count)
+
+    total = take_over("whole", 0)
+    assert total > 50
+    for last in range(1, total + 1):
+        take_over(str(last), last)
+
+
 def test_stop_again_and_again(
     lab: ModuleType, crash: ModuleType, batches: list[list[bytes]], tmp_path: Path
 ) -> None:
