@@ -112,8 +112,8 @@ def export(context: click.Context, folder: Path, as_json: bool) -> None:
 def affected_(context: click.Context, key: str | None, as_json: bool) -> None:
     """List what a revoked key signed at or after the entry it is revoked from: that does not verify any more.
 
-    KEY is a key id or the beginning of one; without it every revoked key is looked at. Exit 0 when nothing
-    is affected, 3 otherwise.
+    KEY is a key id or the beginning of one; without it every revoked key is looked at. What was certified
+    again since is listed too, and said to be. Exit 0 when nothing is left to be certified again, 3 otherwise.
 
     \b
     Examples:
@@ -127,7 +127,8 @@ def affected_(context: click.Context, key: str | None, as_json: bool) -> None:
         emit(AFFECTED_SCHEMA, {"affected": [vars(row) for row in rows]})
     else:
         click.echo("\n".join(map(cell, keys_text.affected_lines(rows))))
-    context.exit(exits.NOT_IN_FULL if rows else exits.DONE)
+    left = any(not row.renewed for row in rows)
+    context.exit(exits.NOT_IN_FULL if left else exits.DONE)
 
 
 @command.command(

@@ -168,10 +168,21 @@ def affected_lines(rows: Sequence[Affected]) -> list[str]:
     if not rows:
         return ["no certificate is affected by a revocation"]
     shown = [
-        (str(one.index), one.keyid[:_SHORT], one.kind, one.screening, one.where, one.file) for one in rows
+        (
+            str(one.index),
+            one.keyid[:_SHORT],
+            one.kind,
+            one.screening,
+            one.where,
+            "yes" if one.renewed else "no",
+            one.file,
+        )
+        for one in rows
     ]
-    lines = table_lines(("entry", "key", "statement", "screening", "task, try, attempt", "file"), shown)
-    return [*lines, f"{len(rows)} statements do not verify under the current trust root"]
+    names = ("entry", "key", "statement", "screening", "task, try, attempt", "certified again", "file")
+    left = sum(not one.renewed for one in rows)
+    told = f"{left} of {len(rows)} statements do not verify under the current trust root"
+    return [*table_lines(names, shown), told]
 
 
 def show_announced(told: list[Announced]) -> None:

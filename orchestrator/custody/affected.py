@@ -12,7 +12,10 @@ from orchestrator.custody.custodian import Custodian
 
 @dataclass(frozen=True)
 class Affected:
-    """One entry of the log; `file` is where its envelope is published, relative to the logs."""
+    """One entry of the log; `file` is where its envelope is published, relative to the logs.
+
+    `renewed` says that the same statement is logged elsewhere too, by a key that holds there: it verifies.
+    """
 
     log: str
     index: int
@@ -22,16 +25,30 @@ class Affected:
     where: str
     digest: str
     file: str
+    renewed: bool
 
 
 def affected(custodian: Custodian, keyid: str | None = None) -> list[Affected]:
     """The affected statements of one key, or of every revoked key, in the order of the log."""
     root = custodian.trust_root()
-    keys = [key for key in root.keys.values() if keyid in (None, key.keyid)]
-    return [row for key in keys for row in _rows(custodian, root, key)]
+    keys = [key for key in root.keys.values() if keyid in (None, key.keyid) and key.revoked_from is not None]
+    standing = _standing(custodian, root) if keys else set()
+    return [row for key in keys for row in _rows(custodian, root, key, standing)]
 
 
-def _rows(custodian: Custodian, root: TrustRoot, key: TrustedKey) -> Iterator[Affected]:
+def _standing(custodian: Custodian, root: TrustRoot) -> set[str]:
+    """The digests of all statements that some key logged where it may."""
+    found = set()
+    for log in root.logs.values():
+        for index, raw in custodian.entries(log, 0):
+            _, digest, signed, _ = raw.decode().splitlines()
+            key = root.keys.get(signed.partition(" ")[0])
+            if key is not None and key.log == log.key.origin and not key.objections(index):
+                found.add(digest)
+    return found
+
+
+def _rows(custodian: Custodian, root: TrustRoot, key: TrustedKey, standing: set[str]) -> Iterator[Affected]:
     if key.revoked_from is None or key.log is None:
         return
     log = root.logs[key.log]
@@ -51,4 +68,5 @@ def _rows(custodian: Custodian, root: TrustRoot, key: TrustedKey) -> Iterator[Af
             f"{task} {number} {attempt}" if is_try else "",
             digest,
             f"{key.log}/{statement_path(digest)}",
+            digest in standing,
         )

@@ -25,7 +25,7 @@ from orchestrator.custody.affected import affected
 from orchestrator.custody.errors import ChangeError, KeyFrozenError
 from orchestrator.errors import AssizeError
 from orchestrator.ledger.records import certificates
-from orchestrator.screenings.bundling import statement_of
+from orchestrator.screenings.bundling import statement_of, write_file
 from orchestrator.screenings.certify import Certifier
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.recertify import recertify, statement_from
@@ -165,9 +165,9 @@ def test_revocation_freezes_at_once_and_a_new_key_takes_over(lab: Any) -> None:
     code, found = codes(bundle, lab.newest)
     assert code == 1 and "key-revoked" in found
     rows = affected(lab.custodian())
-    assert [(row.index, row.kind, row.screening) for row in rows] == [
-        (size, "opening", two),
-        (size + 1, "try-certificate", two),
+    assert [(row.index, row.kind, row.screening, row.renewed) for row in rows] == [
+        (size, "opening", two, False),
+        (size + 1, "try-certificate", two, False),
     ]
 
 
@@ -217,7 +217,65 @@ def test_what_a_revocation_hit_is_certified_again_in_a_new_log(lab: Any) -> None
     alone, both = (audit_log(lab.home.log / origin, lab.newest) for origin in root.logs)
     assert [finding.code for finding in alone.findings if finding.rule.exit_code] == ["key-revoked"] * 3
     assert (both.exit_code, both.again, both.earlier) == (0, 3, ((ended, 10),))
-    assert affected(lab.custodian()) != []
+    assert [(row.index, row.renewed) for row in affected(lab.custodian())] == [
+        (7, True),
+        (8, True),
+        (9, True),
+    ]
+
+
+@pytest.mark.parametrize("cut", ["before", "after", "bundle"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_certifying_again_is_stopped_and_run_again(
+    cut: str, number: int, lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped before or after an entry of the new log, or before a bundle is written: the same call again
+    enters what is missing, nothing twice, and writes every bundle."""
+
+    class StoppedError(BaseException):
+        """The process is gone."""
+
+    def stopping(function: Any, *, first: bool) -> Any:
+        calls = []
+
+        def stopped(*arguments: Any, **named: Any) -> Any:
+            calls.append(1)
+            if first and len(calls) == number:
+                raise StoppedError
+            done = function(*arguments, **named)
+            if not first and len(calls) == number:
+                raise StoppedError
+            return done
+
+        return stopped
+
+    _, two = lab.screenings
+    lab.certify(two)
+    (old,) = keys_of(lab)
+    steps.new_log(lab.custodian())
+    steps.revoke(lab.custodian(), old, 0, "compromise")
+    lab.publish()
+    installation = Installation.open(lab.home)
+    logbook = installation.logbook()
+    assert logbook is not None
+    with monkeypatch.context() as patched:
+        if cut == "bundle":
+            write = "orchestrator.screenings.recertify.write_file"
+            patched.setattr(write, stopping(write_file, first=True))
+        else:
+            patched.setattr(logbook, "enter", stopping(logbook.enter, first=cut == "before"))
+        with pytest.raises(StoppedError):
+            recertify(installation, two)
+    installation.close()
+    installation = Installation.open(lab.home)
+    done = recertify(installation, two)
+    installation.close()
+    # The first entry of the new log commits to the old one; opening, three tries and the summary follow.
+    assert lab.size() == 6
+    assert all(row.renewed for row in affected(lab.custodian()))
+    assert verify_screening_bundle(done.bundle, lab.newest).exit_code == 0
+    for name in sorted((lab.home.certificates / two).glob("*.trybundle.json")):
+        assert verify_try_bundle(name, lab.newest).exit_code == 0
 
 
 def test_a_new_log_holds_everything_up_until_it_is_published(lab: Any) -> None:
