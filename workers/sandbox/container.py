@@ -55,6 +55,7 @@ class Container:
         self._our_kills = 0
         self._our_pauses = 0
         self._held = False
+        self._ended_inside = False
         self.id: Final = container_id
         self.body: Final = body
         self.created: Mapping[str, Any] = {}
@@ -143,6 +144,10 @@ class Container:
             return None
         return state
 
+    def ended_inside(self) -> None:
+        """Our guard killed what ran in it: an end is our doing now, though the engine tells no kill."""
+        self._ended_inside = True
+
     def _send_kill(self) -> None:
         try:
             with translated("kill"):
@@ -167,7 +172,7 @@ class Container:
         actions = self._watch.actions(self.id)
         if actions["kill"] > self._our_kills or actions["pause"] > self._our_pauses or actions["stop"]:
             return Death.FOREIGN_KILL
-        if self._our_kills:
+        if self._our_kills or self._ended_inside:
             return None
         return Death.OOM if state.get("OOMKilled") else Death.SELF
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Final
 
 from workers.errors import ContainerGoneError, WorkerError
@@ -17,10 +18,13 @@ _RUNTIME: Final = "runc"
 
 class FrozenHold:
     """Freezes the cgroup. What runs when it is made, PID 1 and its only child, outlives a conviction: the
-    cgroup with its counters stays, and the container is ended in the usual way."""
+    cgroup with its counters stays, and the container is ended in the usual way. On a busy machine the child
+    may come later and die with the others, and PID 1 after it; `convicted` is told before.
+    """
 
-    def __init__(self, freezer: Freezer) -> None:
+    def __init__(self, freezer: Freezer, convicted: Callable[[], None]) -> None:
         self._freezer = freezer
+        self._convicted = convicted
         self._spared = self._before = self._pids()
 
     def _pids(self) -> frozenset[int]:
@@ -56,6 +60,7 @@ class FrozenHold:
 
     def convict(self) -> None:
         """See `Hold`; nobody forks while frozen, and what forks while freezing is seen the second time."""
+        self._convicted()
         with contextlib.suppress(OSError):
             self._freezer.kill_all_but(self._spared)
             self._freezer.kill_all_but(self._spared)
@@ -96,4 +101,4 @@ class PausedHold:
 def hold_of(container: Container) -> Hold:
     """The quickest one that this process may use, of a container in which no agent code runs yet."""
     freezer = Freezer.of(container.id)
-    return PausedHold(container) if freezer is None else FrozenHold(freezer)
+    return PausedHold(container) if freezer is None else FrozenHold(freezer, container.ended_inside)

@@ -364,7 +364,7 @@ def test_a_disk_that_cannot_be_asked(clock: list[float]) -> None:
 
 
 def test_slow_measurements_are_made_rarer_but_not_blind(clock: list[float]) -> None:
-    """An innocent with many files is held still for a part of its time only; a whole limit is never missed."""
+    """An innocent with many files is held still for a part of its time; a whole limit is never missed."""
     disk = Disk()
 
     def slow() -> int:

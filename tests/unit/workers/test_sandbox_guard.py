@@ -185,7 +185,7 @@ def test_both_forms_of_the_freezer(cgroup: tuple[Path, Callable[[bool], None], s
 def test_a_container_that_is_gone_is_still(tmp_path: Path) -> None:
     """Its folder went away in the middle: nothing is raised, nothing waited for."""
     folder = tmp_path / "freezer" / "docker" / ID
-    hold = FrozenHold(Freezer(folder, legacy=True))
+    hold = FrozenHold(Freezer(folder, legacy=True), lambda: None)
     hold.begin()
     assert hold.settled()
     hold.convict()
@@ -200,10 +200,10 @@ def test_a_conviction_spares_what_was_there_before(
     monkeypatch.setattr("workers.sandbox.freezer.os.kill", lambda pid, signal: killed.append(pid))
     freezer = Freezer.of(ID, tmp_path)
     assert freezer is not None
-    hold = FrozenHold(freezer)
+    hold = FrozenHold(freezer, lambda: killed.append(0))
     (cgroup[0] / "cgroup.procs").write_text("11\n12\n13\n14\n")
     hold.convict()
-    assert set(killed) == {13, 14}
+    assert set(killed) == {0, 13, 14} and killed[0] == 0
 
 
 @pytest.mark.parametrize(("name", "begun"), [("sh", True), ("runc:[2:INIT]", False), ("", True)])
@@ -218,7 +218,7 @@ def test_a_command_has_begun_when_its_process_is_there(
     monkeypatch.setattr("workers.sandbox.holds.name_of", lambda pid: name)
     freezer = Freezer.of(ID, tmp_path)
     assert freezer is not None
-    hold = FrozenHold(freezer)
+    hold = FrozenHold(freezer, lambda: None)
     hold.mark()
     assert not hold.begun()
     (cgroup[0] / "cgroup.procs").write_text("11\n12\n13\n")
