@@ -18,6 +18,8 @@ from workers.sandbox.options import OWN_KERNEL
 _PROC: Final = Path("/proc")
 _SANDBOX_WORD: Final = "runsc"
 _FILE_SIZE: Final = "Max file size"
+_FILTER: Final = "2"
+"""How the kernel tells that a process has a filter (1 is the strict mode of old)."""
 
 
 def program_of(pid: int, proc: Path = _PROC) -> str | None:
@@ -62,6 +64,24 @@ def require_limits(container_id: str, body: Mapping[str, Any]) -> dict[str, int 
     return found
 
 
+def filtered(pid: int) -> bool | None:
+    """Whether a filter of system calls is set for a process; None where it cannot be read."""
+    try:
+        lines = (_PROC / str(pid) / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    modes = [line.split()[1] for line in lines if line.startswith("Seccomp:")]
+    return modes == [_FILTER] if modes else None
+
+
+def require_filter(pid: int, body: Mapping[str, Any]) -> bool | None:
+    """Raises `SandboxMismatchError` where PID 1 has no filter; a kernel of its own has none outside."""
+    found = None if body["HostConfig"]["Runtime"] in OWN_KERNEL else filtered(pid)
+    if found is False:
+        raise SandboxMismatchError("seccomp", "filter", "none")
+    return found
+
+
 def file_limit_of(pid: int) -> int | None:
     """The largest file that a process may write, in bytes; None where it cannot be read or has no limit."""
     try:
@@ -91,7 +111,8 @@ def prove(container_id: str, pid: int, body: Mapping[str, Any]) -> dict[str, Any
     """All of this of a started container whose PID 1 is `pid` on the host (0: not told); for the evidence."""
     program = program_of(pid) if pid else None
     require_runtime(str(body["HostConfig"]["Runtime"]), program)
-    limits = require_limits(container_id, body)
+    found: dict[str, Any] = {"program": program, "limits": require_limits(container_id, body)}
     if pid:
-        limits["fileBytes"] = require_file_limit(pid, body)
-    return {"program": program, "limits": limits}
+        found["limits"]["fileBytes"] = require_file_limit(pid, body)
+        found["filtered"] = require_filter(pid, body)
+    return found
