@@ -12,14 +12,55 @@ import pytest
 from workers.sandbox import seccomp
 
 GUIDE = Path(__file__).parents[3] / "docs" / "hardening.md"
-DANGEROUS = (
-    "io_uring_setup ptrace process_vm_writev userfaultfd bpf perf_event_open add_key keyctl request_key mount"
-    " fsopen move_mount unshare setns open_by_handle_at pidfd_getfd kcmp init_module kexec_load reboot swapon"
-    " clock_settime iopl clone3 memfd_secret fanotify_init chroot pivot_root quotactl acct syslog"
-).split()
-USUAL = (
-    "read write openat execve fork vfork mmap futex epoll_wait socket connect statx getrandom rseq".split()
-)
+DANGEROUS = [
+    "io_uring_setup",
+    "ptrace",
+    "process_vm_writev",
+    "userfaultfd",
+    "bpf",
+    "perf_event_open",
+    "add_key",
+    "keyctl",
+    "request_key",
+    "mount",
+    "fsopen",
+    "move_mount",
+    "unshare",
+    "setns",
+    "open_by_handle_at",
+    "pidfd_getfd",
+    "kcmp",
+    "init_module",
+    "kexec_load",
+    "reboot",
+    "swapon",
+    "clock_settime",
+    "iopl",
+    "clone3",
+    "memfd_secret",
+    "fanotify_init",
+    "chroot",
+    "pivot_root",
+    "quotactl",
+    "acct",
+    "syslog",
+]
+USUAL = [
+    "read",
+    "write",
+    "openat",
+    "execve",
+    "fork",
+    "vfork",
+    "mmap",
+    "futex",
+    "epoll_wait",
+    "socket",
+    "connect",
+    "statx",
+    "getrandom",
+    "rseq",
+]
 
 
 def rules(sized: bool) -> list[dict[str, Any]]:
