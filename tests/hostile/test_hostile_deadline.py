@@ -1,4 +1,4 @@
-"""Deadlines that bind: the container dies, late work counts for nothing, the record says which clock fired."""
+"""Deadlines that bind: the container dies, late work counts for nothing, the record says which clock it was."""
 
 from __future__ import annotations
 
