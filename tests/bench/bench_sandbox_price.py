@@ -159,14 +159,14 @@ def disk_prices(client: Client, image: str, installation: Installation, pack: An
                 wall, _ = trivial.our_arm(installation, pack, tries, parallel, disk)
                 ratios.setdefault(mode, []).append(wall / bare)
                 walls.setdefault(mode, []).append(wall / tries)
-        for mode, found in ratios.items():
+        for disk_mode, found in ratios.items():
             shape = "serial" if parallel == 1 else f"{parallel}-parallel"
             good &= trivial.report(
-                f"disk-{mode}-{shape}",
+                f"disk-{disk_mode}-{shape}",
                 statistics.median(found),
                 WALL_BAR,
                 "x of the SDK floor",
-                wall_s=round(statistics.median(walls[mode]), 3),
+                wall_s=round(statistics.median(walls[disk_mode]), 3),
             )
     return good
 

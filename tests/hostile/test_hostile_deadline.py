@@ -1,4 +1,4 @@
-"""Deadlines that bind: the container dies, late work counts for nothing, the record says which clock it was."""
+"""Deadlines that bind: the container dies, late work counts for nothing, the record names the clock."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class _OnePool(UnixHTTPAdapter):
 
     def get_connection(self, url: Any, proxies: Any = None) -> Any:
         """The pool of the socket, whatever the URL."""
-        return super().get_connection(_LOCAL, proxies)  # type: ignore[no-untyped-call]
+        return super().get_connection(_LOCAL, proxies)
 
 
 class Engine:
