@@ -52,6 +52,7 @@ def _task(pack: Pack, task: PackTask) -> dict[str, Any]:
         "use_cases": list(entry.use_cases),
         "reference_minutes": entry.reference_minutes,
         "caps": {name: getattr(caps, name) for name in _CAPS},
+        "disk_bytes": pack.disk_bytes(task),
         "grading": pack.grading(task),
         "agent_user": pack.agent_user(task),
         "refusals": [{"code": str(one.code), "message": one.message} for one in pack.refusals(task)],
@@ -100,7 +101,18 @@ def _source(one: Mapping[str, Any]) -> str:
 
 
 def _task_table(tasks: list[dict[str, Any]]) -> list[str]:
-    names = ("task", "difficulty", "use cases", "agent", "grade", "memory", "cpus", "runs as", "runnable")
+    names = (
+        "task",
+        "difficulty",
+        "use cases",
+        "agent",
+        "grade",
+        "memory",
+        "disk",
+        "cpus",
+        "runs as",
+        "runnable",
+    )
     return table_lines(names, [_task_cells(task) for task in tasks])
 
 
@@ -113,6 +125,7 @@ def _task_cells(task: Mapping[str, Any]) -> tuple[str, ...]:
         duration(caps["agent_wall_ms"]),
         duration(caps["grade_wall_ms"]),
         f"{caps['memory_bytes'] // MB} MiB",
+        DASH if task["disk_bytes"] is None else f"{task['disk_bytes'] // MB} MiB",
         f"{caps['cpus_milli'] / 1000:g}",
         task["agent_user"] or "image's user",
         "NO" if task["refusals"] else "yes",

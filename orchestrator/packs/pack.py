@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator import canonical
-from orchestrator.attempts import Caps
+from orchestrator.attempts import Caps, DiskTerms
 from orchestrator.packs import refusals, semantics
 from orchestrator.packs.errors import PackError, join_problems
 from orchestrator.packs.freeze import compute_lock, differences, load_lock, load_manifest, load_tasks, lock_of
@@ -115,6 +115,11 @@ class Pack:
             artifact_bytes=(caps.artifact_mb or DEFAULT_ARTIFACT_MB) * MB,
         )
 
+    def disk_bytes(self, task: PackTask) -> int | None:
+        """How much a try of `task` may write at most by the task's own words; None where it says nothing."""
+        declared = task.task.config.environment.storage_mb
+        return None if declared is None else declared * MB
+
     def grading(self, task: PackTask) -> str:
         """`in_place` only where the pack says so and the task's verifier is shared; else `fresh`."""
         shared = semantics.verifier_mode(task.task) == "shared"
@@ -143,6 +148,9 @@ class Pack:
             ("memory", "environment.memory_mb", config.environment.memory_mb, caps.memory_bytes, MB),
             ("cpus", "environment.cpus", config.environment.cpus, caps.cpus_milli, 1000),
         )
+        if (storage := config.environment.storage_mb) is not None and storage * MB > DiskTerms.bytes:
+            most = DiskTerms.bytes // MB
+            yield Deviation("storage", f"environment.storage_mb = {storage}, at most {most} applied")
         for code, key, declared, applied, unit in stated:
             shown = f"{Decimal(applied) / unit:f}"
             if declared is None:

@@ -160,12 +160,10 @@ def deviations(task: HarborTask, waivers: Mapping[str, str] = NO_WAIVERS) -> lis
         ]
     if any(not need.declared for need in semantics.network_needs(task)):
         out.append(Deviation("network", "undeclared, run without network"))
-    for key, environment in (
-        ("environment", task.config.environment),
-        ("verifier.environment", task.config.verifier.environment),
-    ):
-        if environment is not None and environment.storage_mb is not None:
-            out.append(Deviation("storage", f"{key}.storage_mb = {environment.storage_mb} is not enforced"))
+    verifier = task.config.verifier.environment
+    if verifier is not None and verifier.storage_mb is not None:
+        said = f"verifier.environment.storage_mb = {verifier.storage_mb}"
+        out.append(Deviation("storage", f"{said} is not enforced: a verifier has the largest disk"))
     for key, env in semantics.env_sections(task):
         if names := semantics.defaulted(env):
             out.append(Deviation("host-env", f"{key}: the default is used for {', '.join(names)}"))

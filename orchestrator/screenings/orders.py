@@ -15,7 +15,7 @@ from orchestrator.ledger.suspicion import suspect_elsewhere
 from orchestrator.ledger.transitions import Claim
 from orchestrator.packs import semantics
 from orchestrator.packs.pack import Pack, PackTask
-from orchestrator.planning.conditions import CapOverrides, ScreeningConditions
+from orchestrator.planning.conditions import CapOverrides, DiskCondition, ScreeningConditions
 from orchestrator.screenings.images import TaskImages
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.relaying import Metering
@@ -28,6 +28,12 @@ def effective_caps(pack: Pack, task: PackTask, overrides: CapOverrides) -> Caps:
     """The pack's caps for a task with the screening's own overrides."""
     given = {name: value for name, value in overrides.model_dump().items() if value is not None}
     return replace(pack.caps(task), **given)
+
+
+def effective_disk(pack: Pack, task: PackTask, disk: DiskCondition) -> DiskTerms:
+    """The screening's disk, never larger than the task's own `storage_mb`."""
+    declared = pack.disk_bytes(task)
+    return DiskTerms(disk.mode, disk.bytes if declared is None else min(disk.bytes, declared), disk.files)
 
 
 def limit_ms(caps: Caps) -> int:
@@ -130,7 +136,7 @@ class Bench:
             gradings=gradings,
             relay=self.metering.terms if self.metering else None,
             suspect_elsewhere=suspect_elsewhere,
-            disk=DiskTerms(**self.conditions.disk.model_dump()),
+            disk=effective_disk(self.pack, task, self.conditions.disk),
         )
 
     def _labels(self, screening_id: str, owner_id: str, live_label: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ import docker
 from orchestrator.agents import registry
 from orchestrator.home import Home
 from orchestrator.packs.pack import Pack, implicit_pack
-from orchestrator.planning.conditions import ScreeningConditions
+from orchestrator.planning.conditions import DiskCondition, ScreeningConditions
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.launch import hardware_class, launch, run
 from orchestrator.screenings.opening import Sponsors
@@ -89,8 +89,12 @@ def floor_arm(client: docker.APIClient, image: str, tries: int, parallel: int) -
     return timed(work)
 
 
-def our_arm(installation: Installation, pack: Pack, tries: int, parallel: int) -> tuple[float, float]:
-    conditions = ScreeningConditions(tries=tries, hardware_class=hardware_class())
+def our_arm(
+    installation: Installation, pack: Pack, tries: int, parallel: int, disk: DiskCondition | None = None
+) -> tuple[float, float]:
+    """(wall seconds, own CPU seconds) of a screening of so many tries."""
+    disk = disk or DiskCondition()
+    conditions = ScreeningConditions(tries=tries, hardware_class=hardware_class(), disk=disk)
     agent = registry.resolve(installation.home, "oracle")
     sponsors = Sponsors("bench:local", "bench:local", "bench:local")
     planned = launch(installation, pack, [agent], conditions, sponsors, again=True, say=lambda line: None)

@@ -25,7 +25,7 @@ from workers.adapters.packed import InstructionTooLongError
 from workers.adapters.shell.agent import ShellEnd
 from workers.attempt.relayed import Relayed
 from workers.attempt.shell_driver import drive_shell
-from workers.capture.growth import disk_watch, written
+from workers.capture.growth import disk_guard, limits_of, written
 from workers.capture.layer import OverlayLayer
 from workers.errors import (
     ContainerGoneError,
@@ -179,6 +179,7 @@ def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, ph
             volumes={volume: BUNDLE} if volume else {},
             workdir=order.workdir,
             network=phase.relayed.network if phase.relayed else "none",
+            file_bytes=limits_of(order.disk)[0],
         )
 
     phase.container, used = station.create(name, prepared, body)
@@ -206,17 +207,19 @@ def _run_agent(
         {**environment, **launch.environment},
         phase.workdir,
     )
-    result = phase.output = run_command(
-        station.engine,
-        container.id,
-        command,
-        deadline=time.monotonic() + wall_s,
-        cap_bytes=order.caps.output_bytes,
-        still_running=container.is_running,
-        cancelled=cancelled,
-        disk_full=disk_watch(station, container, order.disk).over,
-        relay_ends=relayed.over if relayed else lambda: False,
-    )
+    deadline = time.monotonic() + wall_s
+    with disk_guard(station, container, order.disk) as guard:
+        result = phase.output = run_command(
+            station.engine,
+            container.id,
+            command,
+            deadline=deadline,
+            cap_bytes=order.caps.output_bytes,
+            still_running=container.is_running,
+            cancelled=cancelled,
+            guard=guard,
+            relay_ends=relayed.over if relayed else lambda: False,
+        )
     phase.facts["agent_exit_code"] = result.exit_code
     phase.facts["agent_output_bytes"] = result.seen_bytes
     if result.end is StreamEnd.DEADLINE:

@@ -13,10 +13,11 @@ from orchestrator.observations import Clock
 from workers.adapters.launch import contract_environment
 from workers.adapters.shell.agent import CommandResult, ShellEnd, ShellTask, Why, drive
 from workers.attempt.relayed import Relayed
-from workers.capture.growth import disk_watch
+from workers.capture.growth import disk_guard
 from workers.relay.wire.family import Family
 from workers.sandbox.container import Container
 from workers.sandbox.execute import Command, StreamEnd, run_command
+from workers.sandbox.guard import DiskGuard
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner
 
@@ -47,6 +48,7 @@ class _Shell:
         owner: Owner,
         workdir: str,
         cancelled: Callable[[], bool],
+        guard: DiskGuard | None,
     ) -> None:
         self._station, self._order, self._container = station, order, container
         self._relayed, self._workdir, self._cancelled = relayed, workdir, cancelled
@@ -58,7 +60,7 @@ class _Shell:
         self._environment = {
             name: value for name, value in contract.items() if not name.endswith(("_KEY", "_TOKEN"))
         }
-        self._disk = disk_watch(station, container, order.disk)
+        self._guard = guard
         self.seen_bytes = 0
         self.end: StreamEnd | None = None
 
@@ -77,7 +79,7 @@ class _Shell:
             cap_bytes=max(1, self._order.caps.output_bytes - self.seen_bytes),
             still_running=self._container.is_running,
             cancelled=self._cancelled,
-            disk_full=self._disk.over,
+            guard=self._guard,
             relay_ends=self._relayed.over,
         )
         self.seen_bytes += result.seen_bytes
@@ -100,7 +102,14 @@ def drive_shell(
     cancelled: Callable[[], bool],
 ) -> Driven:
     """Let the order's model work on its task; raises `EngineCallError` as any command does."""
-    shell = _Shell(station, order, container, relayed, owner, workdir, cancelled)
+    with disk_guard(station, container, order.disk) as guard:
+        shell = _Shell(station, order, container, relayed, owner, workdir, cancelled, guard)
+        return _driven(order, shell, relayed, workdir, cancelled)
+
+
+def _driven(
+    order: AttemptOrder, shell: _Shell, relayed: Relayed, workdir: str, cancelled: Callable[[], bool]
+) -> Driven:
     assert order.relay is not None
     task = ShellTask(
         instruction=order.instruction,

@@ -16,7 +16,7 @@ from orchestrator.attempts import AttemptOrder
 from orchestrator.observations import Clock, Death, VerdictProblem
 from workers.capture.carry import Carry
 from workers.capture.folder import read_folder
-from workers.capture.growth import disk_watch
+from workers.capture.growth import disk_guard
 from workers.capture.source import EngineSource, source_of
 from workers.errors import (
     ContainerGoneError,
@@ -173,16 +173,18 @@ def _run_tests(
         order.grader_environment,
         order.workdir if not order.separate else None,
     )
-    return run_command(
-        station.engine,
-        started.container.id,
-        command,
-        deadline=time.monotonic() + order.caps.grade_wall_ms / 1000,
-        cap_bytes=order.caps.output_bytes,
-        still_running=started.container.is_running,
-        cancelled=cancelled,
-        disk_full=disk_watch(station, started.container).over,
-    )
+    deadline = time.monotonic() + order.caps.grade_wall_ms / 1000
+    with disk_guard(station, started.container) as guard:
+        return run_command(
+            station.engine,
+            started.container.id,
+            command,
+            deadline=deadline,
+            cap_bytes=order.caps.output_bytes,
+            still_running=started.container.is_running,
+            cancelled=cancelled,
+            guard=guard,
+        )
 
 
 def _note_end(graded: Graded, result: ExecResult, order: AttemptOrder) -> None:

@@ -18,11 +18,13 @@ import docker
 import docker.errors
 import requests
 import urllib3
+from docker.transport import UnixHTTPAdapter
 
 from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError, PathRefusedError
 
 CALL_TIMEOUT_S: Final = 120
 STREAM_DEADLINE_S: Final = 900
+_LOCAL: Final = "http+docker://"
 _CHUNK_BYTES: Final = 1 << 18
 _STAT_HEADER: Final = "X-Docker-Container-Path-Stat"
 DEFAULT_SOCKET: Final = "/var/run/docker.sock"
@@ -87,6 +89,14 @@ def _chunks(call: str, response: requests.Response) -> Generator[bytes, None, No
             yield chunk
 
 
+class _OnePool(UnixHTTPAdapter):
+    """Keeps one set of connections to the socket; docker-py makes one for every URL that is asked for."""
+
+    def get_connection(self, url: Any, proxies: Any = None) -> Any:
+        """The pool of the socket, whatever the URL."""
+        return super().get_connection(_LOCAL, proxies)
+
+
 class Engine:
     """One Docker engine behind a Unix socket, shared by all attempt threads of a worker process.
 
@@ -101,6 +111,10 @@ class Engine:
         with translated("connect"):
             self.api = docker.APIClient(
                 base_url=named, version="auto", timeout=CALL_TIMEOUT_S, max_pool_size=pool, num_pools=4
+            )
+            self.api.trust_env = False  # proxies and netrc are no matter of a local socket
+            self.api.mount(
+                _LOCAL, _OnePool(f"http+{named}", CALL_TIMEOUT_S, pool_connections=1, max_pool_size=pool)
             )
         self.api_version: Final = str(self.api.api_version)
         self.owner_labels: Mapping[str, str] = {}

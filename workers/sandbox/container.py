@@ -8,6 +8,8 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from typing import Any, Final
 
+import docker.errors
+
 from orchestrator.observations import Death
 from workers.errors import ContainerGoneError, EngineCallError
 from workers.sandbox.client import Engine, translated
@@ -51,6 +53,9 @@ class Container:
         self._engine = engine
         self._watch = watch
         self._our_kills = 0
+        self._our_pauses = 0
+        self._held = False
+        self._ended_inside = False
         self.id: Final = container_id
         self.body: Final = body
         self.created: Mapping[str, Any] = {}
@@ -96,12 +101,32 @@ class Container:
         return int(self.inspect()["State"]["Pid"] or 0)
 
     def is_running(self) -> bool:
-        """Whether it is up and not paused; False as well when it is gone."""
+        """Whether it is up and nobody else paused it; False as well when it is gone."""
         try:
             state = self.inspect()["State"]
         except ContainerGoneError:
             return False
-        return bool(state["Running"]) and not state["Paused"]
+        return bool(state["Running"]) and (self._held or not state["Paused"])
+
+    def pause(self) -> None:
+        """Hold everything inside still; a container that is not running is left as it is."""
+        self._held = True
+        with translated("pause"):
+            try:
+                self._engine.api.pause(self.id)
+            except docker.errors.APIError as error:
+                if error.status_code != 409:  # 409: it has ended, or somebody else paused it
+                    raise
+            else:
+                self._our_pauses += 1
+
+    def unpause(self) -> None:
+        """Let it go on after `pause`; raises `EngineCallError` when it cannot be."""
+        try:
+            with translated("unpause"):
+                self._engine.api.unpause(self.id)
+        finally:
+            self._held = False
 
     def kill(self) -> Mapping[str, Any] | None:
         """Kill every process inside and wait until the engine says so; returns the final `State`.
@@ -118,6 +143,10 @@ class Container:
         except ContainerGoneError:
             return None
         return state
+
+    def ended_inside(self) -> None:
+        """Our guard killed what ran in it: an end is our doing now, though the engine tells no kill."""
+        self._ended_inside = True
 
     def _send_kill(self) -> None:
         try:
@@ -141,9 +170,9 @@ class Container:
         # Events arrive in order: once `die` is here, every kill before it is here as well.
         self._watch.wait_for(self.id, "die", _EVENT_WAIT_S)
         actions = self._watch.actions(self.id)
-        if actions["kill"] > self._our_kills or actions["pause"] or actions["stop"]:
+        if actions["kill"] > self._our_kills or actions["pause"] > self._our_pauses or actions["stop"]:
             return Death.FOREIGN_KILL
-        if self._our_kills:
+        if self._our_kills or self._ended_inside:
             return None
         return Death.OOM if state.get("OOMKilled") else Death.SELF
 

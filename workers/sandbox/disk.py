@@ -1,10 +1,11 @@
 """Keeps one attempt from filling the host's disk: looked at while it runs, at no cost while nothing happens.
 
 The writable layer of a container has no limit of its own on most hosts (reference/sandbox.md 1.3). What is
-free on the engine's disk is asked from the system five times a second (one system call); only when much of
-it has gone since the attempt began is the container itself measured, so that nobody pays for what a
-neighbour wrote. Where the measurement is cheap it is made now and then in any case: a neighbour that deletes
-what an agent writes would hide it.
+free on the engine's disk is asked from the system fifty times a second, and up to five hundred times near
+the limit (one system call). Only when much of it has gone since the container was last measured, it is
+measured again, so that nobody pays for what a neighbour wrote. Where the measurement is cheap it is made now
+and then in any case: a neighbour that deletes what an agent writes would hide it. `workers.sandbox.guard`
+holds the container still meanwhile.
 """
 
 from __future__ import annotations
@@ -13,12 +14,22 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 LIMIT_BYTES: Final = 10 << 30
 LIMIT_FILES: Final = 250_000
-EVERY_S: Final = 0.2
+EVERY_S: Final = 0.02
+_SOONEST_S: Final = 0.002
+_FAST_BYTES_S: Final = 4 << 30
+"""Faster than the disks of today: what is left lasts for at least this long, and is looked at before."""
 ANYWAY_S: Final = 2.0
+_SIGN: Final = 2
+"""A measurement is due when this part of what may still be written has gone from the disk."""
+_LEAST: Final = 16
+"""No finer than this part of the limit: near it, a neighbour would have everybody measured all the time."""
+_REST: Final = 3
+"""After a measurement, this many times as long without one, unless the whole limit goes meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,15 @@ class Free:
 
     bytes: int
     files: int
+
+
+class Due(StrEnum):
+    """Why the container is to be measured now."""
+
+    SIGN = "sign"
+    """The disk lost so much that it may be this container's."""
+    ANYWAY = "anyway"
+    """It was not measured for a while."""
 
 
 def free_on(folder: str) -> Free | None:
@@ -39,7 +59,7 @@ def free_on(folder: str) -> Free | None:
 
 
 class DiskWatch:
-    """`over()` is true once the container itself holds more than its limits.
+    """`due()` says that the container is to be measured, `measure()` whether it holds more than its limits.
 
     `free` is the disk's state; `written_bytes` and `too_many_files` measure the container and may be slow.
     With `anyway_s` they are asked that often whatever the disk says, and never more than a tenth of the time.
@@ -53,7 +73,6 @@ class DiskWatch:
         *,
         limit_bytes: int = LIMIT_BYTES,
         limit_files: int = LIMIT_FILES,
-        every_s: float = EVERY_S,
         anyway_s: float | None = None,
     ) -> None:
         self._free = free
@@ -61,39 +80,52 @@ class DiskWatch:
         self._too_many_files = too_many_files
         self._limit_bytes = limit_bytes
         self._limit_files = limit_files
-        self._every_s = every_s
         self._base = free()
-        self._next = time.monotonic() + every_s
+        self._left_bytes = limit_bytes
+        self._sign_bytes = limit_bytes // _SIGN
+        self._sign_files = limit_files
+        self._rest_until = 0.0
         self._anyway_s = anyway_s
-        self._due = float("inf") if anyway_s is None else time.monotonic() + anyway_s
+        self._anyway_at = float("inf") if anyway_s is None else time.monotonic() + anyway_s
 
-    def over(self) -> bool:
-        """Cheap enough for every tick; raises `EngineCallError` when a measurement fails."""
-        if self._base is None or time.monotonic() < self._next:
-            return False
-        now = self._free()
-        started = time.monotonic()
-        try:
-            return (now is not None and self._measure(self._base, now)) or self._anyway(started)
-        finally:
-            # A slow measurement makes the next one rarer.
-            took_s = time.monotonic() - started
-            self._next = time.monotonic() + max(self._every_s, 10 * took_s)
+    def due(self) -> Due | None:
+        """Cheap enough for every look: one system call."""
+        now = self._free() if self._base is not None else None
+        if self._base is not None and now is not None:
+            lost_bytes, lost_files = self._base.bytes - now.bytes, self._base.files - now.files
+            if time.monotonic() < self._rest_until:
+                urgent = lost_bytes >= self._limit_bytes or lost_files >= self._limit_files
+                return Due.SIGN if urgent else None
+            if lost_bytes >= self._sign_bytes or lost_files >= self._sign_files:
+                return Due.SIGN
+        return Due.ANYWAY if time.monotonic() >= self._anyway_at else None
 
-    def _anyway(self, now: float) -> bool:
-        if self._anyway_s is None or now < self._due:
-            return False
-        over = self._written_bytes() > self._limit_bytes or self._too_many_files()
-        self._due = time.monotonic() + max(self._anyway_s, 10 * (time.monotonic() - now))
+    def pause_s(self) -> float:
+        """How long until the next look: the less may still be written, the sooner."""
+        return min(EVERY_S, max(_SOONEST_S, self._left_bytes / _FAST_BYTES_S))
+
+    def measure(self) -> bool:
+        """Whether it holds more than it may; raises `EngineCallError` when a measurement fails.
+
+        What an innocent still may write decides when it is measured again: it cannot pass its limit
+        before the disk has lost that much.
+        """
+        started, now = time.monotonic(), self._free()
+        written = self._written_bytes()
+        over = written > self._limit_bytes or (self._asks_for_files(now) and self._too_many_files())
+        if now is not None and self._base is not None:
+            self._base = now
+        self._left_bytes = max(0, self._limit_bytes - written)
+        self._sign_bytes = max(self._left_bytes // _SIGN, self._limit_bytes // _LEAST)
+        self._sign_files = max(1, self._limit_files // _SIGN)
+        took_s = time.monotonic() - started
+        self._rest_until = time.monotonic() + _REST * took_s
+        if self._anyway_s is not None:
+            self._anyway_at = time.monotonic() + max(self._anyway_s, 10 * took_s)
         return over
 
-    def _measure(self, base: Free, now: Free) -> bool:
-        if base.bytes - now.bytes >= self._limit_bytes // 2:
-            if self._written_bytes() > self._limit_bytes:
-                return True
-            self._base = base = Free(min(base.bytes, now.bytes + self._limit_bytes // 4), base.files)
-        if base.files - now.files >= self._limit_files:
-            if self._too_many_files():
-                return True
-            self._base = Free(base.bytes, now.files + self._limit_files // 2)
-        return False
+    def _asks_for_files(self, now: Free | None) -> bool:
+        """Where counting them is dear, only when many have gone."""
+        if self._anyway_s is not None or now is None or self._base is None:
+            return True
+        return self._base.files - now.files >= self._sign_files

@@ -15,12 +15,14 @@ import select
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from workers.errors import EngineCallError
 from workers.sandbox.client import Engine, translated
+from workers.sandbox.guard import DiskGuard
 
 _TICK_MS: Final = 100
 _CHECK_S: Final = 1.0
@@ -207,12 +209,13 @@ def run_command(
     cap_bytes: int,
     still_running: Callable[[], bool],
     cancelled: Callable[[], bool] = lambda: False,
-    disk_full: Callable[[], bool] = lambda: False,
+    guard: DiskGuard | None = None,
     relay_ends: Callable[[], bool] = lambda: False,
 ) -> ExecResult:
     """Run `command`; `deadline` is on the monotonic clock, `cap_bytes` covers stdout and stderr together.
 
-    Raises `EngineCallError` when the engine refuses or the connection breaks before the stream opened.
+    `guard` watches over what the container holds, and is entered already. Raises `EngineCallError` when
+    the engine refuses or the connection breaks before the stream opened.
     """
     started = time.monotonic()
     with translated("exec_create"):
@@ -226,19 +229,30 @@ def run_command(
         )["Id"]
     result = ExecResult(StreamEnd.EOF, None, 0)
 
-    def ended() -> bool:
+    def ask() -> Mapping[str, Any]:
         with translated("exec_inspect"):
-            found = engine.api.exec_inspect(exec_id)
+            found: Mapping[str, Any] = engine.api.exec_inspect(exec_id)
+            return found
+
+    def ended() -> bool:
+        found = ask()
         result.exit_code = None if found["Running"] else found["ExitCode"]
         return not found["Running"]
 
+    def is_up() -> bool:
+        found = ask()
+        return bool(found["Pid"]) or found["ExitCode"] is not None
+
+    disk_full = guard.over if guard else lambda: False
     watch = _Watch(deadline, cancelled, still_running, ended, disk_full, relay_ends)
-    with translated("exec_start"):
+    with guard.command(is_up) if guard else nullcontext(), translated("exec_start"):
         connection, first = _open_stream(engine, exec_id)
         with connection:
             result.end = _pump(connection, first, _Demultiplexer(result, cap_bytes), watch)
     if result.end is StreamEnd.EOF:
         result.end = _await_end(watch)
+    if result.end is StreamEnd.EOF and disk_full():
+        result.end = StreamEnd.DISK_CAP  # the guard's kill is what ended it
     if result.end is not StreamEnd.EOF:
         result.exit_code = None
     result.wall_ms = int((time.monotonic() - started) * 1000)

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from workers.sandbox import seccomp
+from workers.sandbox.disk import LIMIT_BYTES
+
 GRADER_CAPABILITIES: Final = ("SETUID", "SETGID", "KILL")
 """What a verifier needs to run agent code as another uid and to stop it; nothing else is added."""
 
@@ -49,7 +52,7 @@ class Ask:
     """What one container is asked for; `volumes` maps volume name -> mount point, always read-only.
 
     `network` is `none`, `container:<id>` to join a pod's namespace, or the id of a network. With `writable`
-    the root file system is read-only and nothing else can be written.
+    the root file system is read-only and nothing else can be written. No file grows past `file_bytes`.
     """
 
     limits: Limits
@@ -58,6 +61,7 @@ class Ask:
     volumes: Mapping[str, str]
     network: str = "none"
     writable: Writable | None = None
+    file_bytes: int = LIMIT_BYTES
 
     @property
     def bridged(self) -> bool:
@@ -84,7 +88,7 @@ def pids_limit(ask: Ask) -> int:
 
 
 def _ulimits(ask: Ask) -> list[dict[str, Any]]:
-    limits = {"nofile": _NOFILE, "core": 0}
+    limits = {"nofile": _NOFILE, "core": 0, "fsize": ask.file_bytes}
     if ask.runtime in OWN_KERNEL:
         limits["nproc"] = ask.limits.pids
     return [{"Name": name, "Soft": value, "Hard": value} for name, value in limits.items()]
@@ -113,8 +117,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         "SecurityOpt",
-        lambda ask: ["no-new-privileges:true"],
-        "set-id files give nothing; the engine's own seccomp profile stays on",
+        lambda ask: ["no-new-privileges:true", seccomp.option(sized=ask.writable is not None)],
+        "set-id files give nothing; a filter of our own for system calls",
     ),
     Option("Memory", lambda ask: ask.limits.memory_bytes, "the cap of the try; pages of tmpfs count too"),
     Option("MemorySwap", lambda ask: ask.limits.memory_bytes, "equal to memory: no swap, the limit is exact"),
@@ -128,7 +132,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "Ulimits",
         _ulimits,
-        "open files; no core dumps; processes where the pids limit counts a sandbox kernel's threads",
+        "open files; no core dumps; no file larger than the disk limit; processes where the pids limit"
+        " counts a sandbox kernel's threads",
         read_back=False,  # the engine sorts them
     ),
     Option("OomScoreAdj", lambda ask: 500, "first victim when the host itself runs out of memory"),

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from workers.errors import SandboxMismatchError
+from workers.sandbox.disk import LIMIT_BYTES
 from workers.sandbox.options import (
     GRADER_CAPABILITIES,
     NEVER,
@@ -18,6 +19,7 @@ from workers.sandbox.options import (
     Limits,
     Writable,
 )
+from workers.sandbox.seccomp import shown
 
 __all__ = [
     "FORWARDER_MOUNT",
@@ -73,12 +75,13 @@ def create_body(
     workdir: str | None,
     network: str = "none",
     writable: Writable | None = None,
+    file_bytes: int = LIMIT_BYTES,
 ) -> dict[str, Any]:
     """Body of the create call: PID 1 sleeps for the container's lifetime, so that orphans die alone.
 
-    `network` and `writable` as for `Ask`. The engine's switch `NetworkDisabled` would save a few
-    hundredths of a second, but leaves /etc/hosts empty: then `localhost` has no address, and tasks with a
-    server fail.
+    `network`, `writable` and `file_bytes` as for `Ask`. The engine's switch `NetworkDisabled` would save a
+    few hundredths of a second, but leaves /etc/hosts empty: then `localhost` has no address, and tasks with
+    a server fail.
     """
     body: dict[str, Any] = {
         "Image": image_id,
@@ -90,7 +93,7 @@ def create_body(
         "Healthcheck": {"Test": ["NONE"]},
         "AttachStdout": False,
         "AttachStderr": False,
-        "HostConfig": host_config(Ask(limits, runtime, grader, volumes, network, writable)),
+        "HostConfig": host_config(Ask(limits, runtime, grader, volumes, network, writable, file_bytes)),
     }
     if workdir is not None:
         body["WorkingDir"] = workdir
@@ -147,9 +150,7 @@ def _mounts(host: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _ulimits(host: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    return sorted(
-        (one.get("Name"), one.get("Soft"), one.get("Hard")) for one in host.get("Ulimits") or ()
-    )
+    return sorted((one.get("Name"), one.get("Soft"), one.get("Hard")) for one in host.get("Ulimits") or ())
 
 
 def verify_created(body: Mapping[str, Any], inspected: Mapping[str, Any]) -> None:
@@ -174,6 +175,7 @@ def created_facts(inspected: Mapping[str, Any]) -> dict[str, Any]:
     """The read-back options as plain data for the evidence: what the sandbox really was, by the engine."""
     host = inspected.get("HostConfig") or {}
     options = {field: host.get(field) for field in (*_READ_BACK, "CapAdd", "Tmpfs")}
+    options["SecurityOpt"] = shown(options["SecurityOpt"] or ())
     mounts = [[*one[:3], "ro" if one[3] else "rw"] for one in _mounts(host)]
     limits = {str(one.get("Name")): one.get("Hard") for one in host.get("Ulimits") or ()}
     return {

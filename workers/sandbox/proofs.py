@@ -17,6 +17,9 @@ from workers.sandbox.options import OWN_KERNEL
 
 _PROC: Final = Path("/proc")
 _SANDBOX_WORD: Final = "runsc"
+_FILE_SIZE: Final = "Max file size"
+_FILTER: Final = "2"
+"""How the kernel tells that a process has a filter (1 is the strict mode of old)."""
 
 
 def program_of(pid: int, proc: Path = _PROC) -> str | None:
@@ -26,6 +29,14 @@ def program_of(pid: int, proc: Path = _PROC) -> str | None:
         return words[0].decode("utf-8", "replace")[:200] or None
     except OSError:
         return None
+
+
+def name_of(pid: int, proc: Path = _PROC) -> str:
+    """The kernel's name of a process, which it may change itself; empty when it is gone."""
+    try:
+        return (proc / str(pid) / "comm").read_text(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def require_runtime(runtime: str, program: str | None) -> None:
@@ -53,8 +64,55 @@ def require_limits(container_id: str, body: Mapping[str, Any]) -> dict[str, int 
     return found
 
 
+def filtered(pid: int) -> bool | None:
+    """Whether a filter of system calls is set for a process; None where it cannot be read."""
+    try:
+        lines = (_PROC / str(pid) / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    modes = [line.split()[1] for line in lines if line.startswith("Seccomp:")]
+    return modes == [_FILTER] if modes else None
+
+
+def require_filter(pid: int, body: Mapping[str, Any]) -> bool | None:
+    """Raises `SandboxMismatchError` where PID 1 has no filter; a kernel of its own has none outside."""
+    found = None if body["HostConfig"]["Runtime"] in OWN_KERNEL else filtered(pid)
+    if found is False:
+        raise SandboxMismatchError("seccomp", "filter", "none")
+    return found
+
+
+def file_limit_of(pid: int) -> int | None:
+    """The largest file that a process may write, in bytes; None where it cannot be read or has no limit."""
+    try:
+        lines = (_PROC / str(pid) / "limits").read_text().splitlines()
+    except OSError:
+        return None
+    (hard,) = (line.split()[4] for line in lines if line.startswith(_FILE_SIZE))
+    return int(hard) if hard.isdigit() else None
+
+
+def require_file_limit(pid: int, body: Mapping[str, Any]) -> int | None:
+    """The limit as the kernel has it for PID 1, which every command inherits by the engine's word.
+
+    Raises `SandboxMismatchError` for another one than was asked for. A kernel of its own keeps it inside.
+    """
+    host = body["HostConfig"]
+    if host["Runtime"] in OWN_KERNEL or not (_PROC / str(pid)).is_dir():
+        return None
+    (asked,) = (one["Hard"] for one in host["Ulimits"] if one["Name"] == "fsize")
+    found = file_limit_of(pid)
+    if found != asked:
+        raise SandboxMismatchError("file size", asked, found)
+    return found
+
+
 def prove(container_id: str, pid: int, body: Mapping[str, Any]) -> dict[str, Any]:
     """All of this of a started container whose PID 1 is `pid` on the host (0: not told); for the evidence."""
     program = program_of(pid) if pid else None
     require_runtime(str(body["HostConfig"]["Runtime"]), program)
-    return {"program": program, "limits": require_limits(container_id, body)}
+    found: dict[str, Any] = {"program": program, "limits": require_limits(container_id, body)}
+    if pid:
+        found["limits"]["fileBytes"] = require_file_limit(pid, body)
+        found["filtered"] = require_filter(pid, body)
+    return found

@@ -6,12 +6,8 @@ moment in which the hostile one gets control. What was seen of both is kept for 
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -48,10 +44,12 @@ from workers.sandbox.client import Engine
 from workers.sandbox.reaper import reap
 
 if TYPE_CHECKING:
+    from tests.assets.hostile.case_canaries import Bystander, HostCanary
     from tests.assets.hostile.case_format import Case
     from tests.assets.relayed.house import MODEL, sheet, write_accounts
     from tests.assets.relayed.provider import Provider, Taken
 else:  # the names under which a conftest has loaded them
+    from hostile_case_canaries import Bystander, HostCanary
     from hostile_case_format import Case
     from relayed_house import MODEL, sheet, write_accounts
 
@@ -63,6 +61,9 @@ AT_ONCE: Final = 3
 SHORT_WALL_MS: Final = 6_000
 """For cases that are expected to run into the clock; the others have the task's own 20 s."""
 DISK_BYTES: Final = 32 * MIB
+WRITABLE_BYTES: Final = 256 * MIB
+"""Of a writable root, which is looked at and not bounded by the kernel: what a busy machine lets pass between
+two looks is within the slack."""
 DISK_FILES: Final = 2_000
 NOTHING_LEFT_S: Final = 30.0
 _AGENT: Final = """
@@ -85,7 +86,10 @@ _SPONSORS: Final = Sponsors("operator:tests", "operator:tests", "lab:tests")
 
 @dataclass
 class Seen:
-    """What was seen of one case and its sibling; `left` is what was labelled with it after 30 s."""
+    """What was seen of one case and its sibling; `left` is what was labelled with it after 30 s.
+
+    `listening` are the canaries that were there to be found, `strangers` what came to any of them.
+    """
 
     case: Case
     order: AttemptOrder | None = None
@@ -99,6 +103,7 @@ class Seen:
     verified: ScreeningResult | None = None
     taken: list[Taken] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
+    listening: list[str] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
 
 
@@ -124,53 +129,6 @@ class _Beside:
 
     def cancelled(self) -> bool:
         return self._control.cancelled()
-
-
-class HostCanary:
-    """Things of this host that no agent may change: files, the engine, the clock; and a port to be found."""
-
-    def __init__(self, folder: Path, engine: Engine) -> None:
-        self._engine = engine
-        self._file = folder / "sentinel"
-        self._file.write_bytes(os.urandom(4096))
-        self._watched = [self._file, Path("/etc/passwd"), Path("/etc/hosts"), Path("/etc/shadow")]
-        self._first = self._hashes()
-        self._engine_id = str(engine.info()["ID"])
-        self._skew = time.time() - time.monotonic()
-        self._server = socket.create_server(("0.0.0.0", 0))
-        self.port = int(self._server.getsockname()[1])
-        self.connections: list[str] = []
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-        self._thread.start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, address = self._server.accept()
-            except OSError:
-                return
-            self.connections.append(str(address))
-            connection.close()
-
-    def _hashes(self) -> list[str]:
-        return [hashlib.sha256(path.read_bytes()).hexdigest() for path in self._watched]
-
-    def problems(self) -> list[str]:
-        """L2 and L9 as far as the host shows them."""
-        found = []
-        if self._hashes() != self._first:
-            found.append("a file of the host has changed")
-        if str(self._engine.info()["ID"]) != self._engine_id:
-            found.append("another engine answers")
-        if abs(time.time() - time.monotonic() - self._skew) > 5:
-            found.append("the host's clock was moved")
-        return found
-
-    def close(self) -> None:
-        """End the listener."""
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
-        self._thread.join(5)
 
 
 class Witness:
@@ -268,7 +226,7 @@ class Siege:
         playable = [case for case in every if case.problem is None]
         self.provider.answer = bill_what_was_asked(self.provider, self.shared)
         installation = self._installation(playable)
-        canary = HostCanary(self.folder, self.engine)
+        canary, bystander = HostCanary(self.folder, self.engine), Bystander(self.engine)
         witnesses: list[Witness] = []
         seen = {case.id: Seen(case) for case in playable}
 
@@ -286,9 +244,13 @@ class Siege:
             for case_id, one in launches.items():
                 self._keep(installation, seen[case_id], one, bundles.get(one.screening_id))
                 seen[case_id].warnings = warnings
-                seen[case_id].strangers = canary.connections
+            bystander.look()
+            for one in seen.values():
+                one.strangers = [*canary.connections, *bystander.connections]
+                one.listening = [*canary.listening, *bystander.listening]
         finally:
             canary.close()
+            bystander.close()
             label = installation.label
             installation.close()
             reap(self.engine, label, lambda found: False)
@@ -336,6 +298,7 @@ class Siege:
             output_bytes=MIB,
             artifact_bytes=DISK_BYTES,
         )
+        size = WRITABLE_BYTES if case.needs.profile == "writable" else DISK_BYTES
         return ScreeningConditions(
             tries=1,
             caps=caps,
@@ -345,7 +308,7 @@ class Siege:
             try_cap_nusd=CAP_NUSD,
             step_limit=1_000,
             prices_digest=prices.digest,
-            disk=DiskCondition(mode=case.needs.profile, bytes=DISK_BYTES, files=DISK_FILES),
+            disk=DiskCondition(mode=case.needs.profile, bytes=size, files=DISK_FILES),
         )
 
     def _keep(self, installation: Installation, seen: Seen, one: Launch, bundle: Path | None) -> None:

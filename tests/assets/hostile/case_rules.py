@@ -23,6 +23,7 @@ MIB: Final = 1 << 20
 KEY: Final = b"sk-siege-77d1f0c2a9"
 SECRETS: Final = {"hidden tests": b"canary-5b1f0c88", "gold answer": b"gold-9d1e77c2", "provider key": KEY}
 DISK_SLACK_BYTES: Final = 64 * MIB
+CANARIES: Final = {"SOCK_STREAM", "SOCK_DGRAM", "neighbour"}
 PARTS: Final = (
     "agent/command.json",
     "agent/stderr.txt",
@@ -144,6 +145,8 @@ def _books_agree(seen: Seen) -> list[str]:
 
 def _no_packet(seen: Seen) -> list[str]:
     found = [f"a connection to the canary from {one}" for one in seen.strangers]
+    kinds = {one.split()[0] for one in seen.listening}
+    found += [f"no {kind} canary was there to be found" for kind in sorted(CANARIES - kinds)]
     preflight = _report(seen).get("preflight") or {}
     names = preflight.get("interfaces")
     if preflight.get("kind") != "internal" and names != ["lo"]:

@@ -66,11 +66,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def hostile_part() -> Callable[[str], ModuleType]:
-    """Gives a module of the suite by its name: `case_format`, `case_house`, `case_rules`."""
+    """Gives a module of the suite by its name: `case_format`, `case_canaries`, `case_house`, `case_rules`."""
 
     def part(name: str) -> ModuleType:
         _load("relayed", "provider"), _load("relayed", "house")
-        for one in ("case_format", "case_house", "case_rules"):
+        for one in ("case_format", "case_canaries", "case_house", "case_rules"):
             _load("hostile", one)
         return _load("hostile", name)
 

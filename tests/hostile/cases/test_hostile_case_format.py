@@ -123,6 +123,7 @@ def held(parts: Part, **changes: Any) -> Any:
         view=SimpleNamespace(attempts=(1,), row={"state": "recorded"}),
         certificate={"result": result, "usage": {"requests": 0}},
         verified=SimpleNamespace(authentic=yes, complete=yes, findings=()),
+        listening=["SOCK_STREAM x", "SOCK_DGRAM x", "neighbour x"],
     )
     return replace(seen, **changes)
 
@@ -174,6 +175,8 @@ def test_nothing_is_wrong_where_everything_holds(hostile_part: Part) -> None:
         ("L7", {"view": SimpleNamespace(attempts=(1,), row={"state": "queued"})}),
         ("L8", {"taken": [SimpleNamespace(body=b"{}", header=lambda name: [])]}),
         ("L9", {"strangers": ["('10.0.0.1', 9)"]}),
+        ("L9", {"listening": []}),
+        ("L9", {"listening": ["SOCK_STREAM ('127.0.0.1', 9)", "SOCK_DGRAM ('172.17.0.1', 53)"]}),
         ("L9", {"files": with_report(preflight={"interfaces": ["eth0", "lo"]})}),
         ("L9", {"files": with_report(preflight=None)}),
     ],

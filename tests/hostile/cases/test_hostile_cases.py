@@ -6,6 +6,7 @@ engine has it. What the runner does not understand of a case fails that case.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -31,4 +32,6 @@ def test_a_hostile_agent_gets_nothing(
         record_property("reason", seen.report.decision.reason.value)
         record_property("wall_ms", seen.report.wall_ms)
         record_property("sibling_wall_ms", seen.sibling.wall_ms)
+        report = json.loads(seen.files.get("sandbox-report.json", b"{}"))
+        record_property("written_bytes", report.get("counters", {}).get("writtenBytes"))
     assert hostile_part("case_rules").broken(seen) == []

@@ -51,7 +51,7 @@ def test_upstream_shapes_run_once_their_files_are_there(make_task: MakeTask) -> 
             toml = (RECIPES / name / "task.toml").read_text("utf-8")
             task = load_task(make_task(toml, name=name))
             assert refusals(task) == []
-            assert [item.code for item in deviations(task)] == ["network", "storage"]
+            assert [item.code for item in deviations(task)] == ["network"]
 
 
 def test_a_complete_task_loads(make_task: MakeTask) -> None:
@@ -93,11 +93,15 @@ def test_the_network_waiver_turns_the_refusal_into_a_deviation(make_task: MakeTa
 
 def test_undeclared_network_is_a_deviation_not_a_refusal(make_task: MakeTask) -> None:
     """Harbor's default is public; nothing was asked for, so it is run without and said so."""
-    task = load_task(make_task("[environment]\nstorage_mb = 5\n"))
+    verifier = '[verifier]\nenvironment_mode = "separate"\n[verifier.environment]\nstorage_mb = 6\n'
+    task = load_task(make_task(f"[environment]\nstorage_mb = 5\n{verifier}"))
     assert refusals(task) == []
     assert [(item.code, item.message) for item in deviations(task)] == [
         ("network", "undeclared, run without network"),
-        ("storage", "environment.storage_mb = 5 is not enforced"),
+        (
+            "storage",
+            "verifier.environment.storage_mb = 6 is not enforced: a verifier has the largest disk",
+        ),
     ]
 
 

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.pack_details import details
 from orchestrator.packs.errors import PackError
 from orchestrator.packs.freeze import freeze, load_manifest, role_in_task
 from orchestrator.packs.manifest import PassRule
 from orchestrator.packs.pack import Pack, implicit_pack, load_pack, open_pack, sanitise
+from orchestrator.planning.conditions import DiskCondition
+from orchestrator.screenings.orders import effective_disk
 
 ASSETS = Path(__file__).parents[2] / "assets" / "packs" / "pack_toml"
 PACK = """
@@ -217,6 +220,31 @@ def test_undeclared_limits_are_stated(make_task: Callable[..., Path]) -> None:
         ("memory", "environment.memory_mb undeclared, 2048 applied"),
         ("cpus", "environment.cpus undeclared, 1 applied"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("storage_mb", "asked", "applied"),
+    [
+        (None, 64 << 20, 64 << 20),
+        (8, 64 << 20, 8 << 20),
+        (64, 8 << 20, 8 << 20),
+        (20_480, 10 << 30, 10 << 30),
+    ],
+)
+def test_a_task_states_its_own_disk(
+    make_task: Callable[..., Path], storage_mb: int | None, asked: int, applied: int
+) -> None:
+    """`storage_mb` is the limit of every try unless the screening's is lower; more than there is, is said."""
+    declared = "" if storage_mb is None else f"[environment]\nstorage_mb = {storage_mb}\n"
+    pack = implicit_pack(make_task(declared))
+    (task,) = pack.tasks
+    disk = effective_disk(pack, task, DiskCondition(mode="loop", bytes=asked, files=7))
+    assert (disk.mode, disk.bytes, disk.files) == ("loop", applied, 7)
+    said = [item.message for item in pack.deviations(task) if item.code == "storage"]
+    too_much = ["environment.storage_mb = 20480, at most 10240 applied"]
+    assert said == (too_much if storage_mb == 20_480 else [])
+    shown = details(pack)["tasks"][0]["disk_bytes"]
+    assert shown == (None if storage_mb is None else storage_mb << 20)
 
 
 def test_grading_and_user_per_task(make_task: Callable[..., Path], root: Path) -> None:

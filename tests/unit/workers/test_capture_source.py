@@ -233,7 +233,6 @@ def watched(
 
     fake = SimpleNamespace(created={}, written_bytes=lambda: answer(written), changes=lambda: answer(changes))
     monkeypatch.setattr(disk, "free_on", lambda root: free())
-    monkeypatch.setattr(disk, "EVERY_S", 0.0)
     station = SimpleNamespace(disk_root=lambda: "/")
     return growth.disk_watch(cast(Station, station), cast(Container, fake))
 
@@ -244,8 +243,9 @@ def watched(
 )
 def test_bytes_of_a_running_container(monkeypatch: pytest.MonkeyPatch, written: Any, over: bool) -> None:
     """A measurement that fails is no verdict on the agent, and no fault of the platform."""
-    states = iter([Free(1 << 40, 10**7), Free(1 << 30, 10**7)])
-    assert watched(monkeypatch, written, [], lambda: next(states)).over() is over
+    states = iter([Free(1 << 40, 10**7), *[Free(1 << 30, 10**7)] * 2])
+    watch = watched(monkeypatch, written, [], lambda: next(states))
+    assert (watch.due() is not None and watch.measure()) is over
 
 
 @pytest.mark.parametrize(
@@ -262,5 +262,6 @@ def test_files_of_a_running_container(
     monkeypatch: pytest.MonkeyPatch, changes: Any, over: bool, tmp_path: Path
 ) -> None:
     """Counted by the collector's own means, while they change under its hands."""
-    states = iter([Free(1 << 40, 10**7), Free(1 << 40, 10**6)])
-    assert watched(monkeypatch, 0, changes, lambda: next(states)).over() is over
+    states = iter([Free(1 << 40, 10**7), *[Free(1 << 40, 10**6)] * 2])
+    watch = watched(monkeypatch, 0, changes, lambda: next(states))
+    assert (watch.due() is not None and watch.measure()) is over

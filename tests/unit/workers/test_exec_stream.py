@@ -17,9 +17,23 @@ from hypothesis import strategies as st
 from workers.errors import ContainerGoneError, EngineCallError
 from workers.sandbox import execute as module
 from workers.sandbox.client import Engine
+from workers.sandbox.container import Container
+from workers.sandbox.disk import DiskWatch
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, _Demultiplexer, run_command
+from workers.sandbox.guard import DiskGuard
+from workers.sandbox.holds import PausedHold
 
 FAR_S = 60.0
+
+
+class FullDisk(DiskGuard):
+    """A guard that has convicted, and ended what ran."""
+
+    def __init__(self) -> None:
+        super().__init__(cast(DiskWatch, None), PausedHold(cast(Container, None)))
+
+    def over(self) -> bool:
+        return True
 
 
 def frame(kind: int, payload: bytes) -> bytes:
@@ -249,7 +263,7 @@ def test_a_flood_in_the_first_answer(make_engine: MakeEngine) -> None:
     [
         ({"still_running": lambda: False}, StreamEnd.CONTAINER_GONE),
         ({"cancelled": lambda: True}, StreamEnd.CANCELLED),
-        ({"disk_full": lambda: True}, StreamEnd.DISK_CAP),
+        ({"guard": FullDisk()}, StreamEnd.DISK_CAP),
         ({"deadline": 0.0}, StreamEnd.DEADLINE),
     ],
 )
@@ -258,6 +272,14 @@ def test_ends_of_our_own(make_engine: MakeEngine, changes: dict[str, Any], end: 
     engine = make_engine(holding(HEAD))
     engine.states = [{"Running": True, "ExitCode": None}]
     assert run(engine, **changes).end is end
+
+
+def test_a_kill_for_the_disk_is_no_end_of_the_command_s_own(make_engine: MakeEngine) -> None:
+    """The stream ends with the killed process, before anybody looks at the guard."""
+    engine = make_engine(lambda c: c.sendall(HEAD))
+    engine.states = [{"Running": False, "ExitCode": 137}]
+    result = run(engine, guard=FullDisk())
+    assert (result.end, result.exit_code) == (StreamEnd.DISK_CAP, None)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ VALUES = {
     "home": "/assize/home",
     "workspace": "/w",
     "out": "/o",
-    "instruction": "say \"$(id)\" and {{model}}\n",
+    "instruction": 'say "$(id)" and {{model}}\n',
     "instruction_file": "/assize/instruction.md",
     "output_tokens": "512",
 }

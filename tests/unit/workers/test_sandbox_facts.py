@@ -16,7 +16,7 @@ import pytest
 from workers.sandbox import watch as watch_module
 from workers.sandbox.client import Engine
 from workers.sandbox.counters import Counters, read_counters
-from workers.sandbox.disk import DiskWatch, Free, free_on
+from workers.sandbox.disk import EVERY_S, DiskWatch, Due, Free, free_on
 from workers.sandbox.watch import EngineWatch
 
 ID = "c" * 64
@@ -236,8 +236,12 @@ class Disk:
         self.measured: list[str] = []
 
     def watch(self, **changes: Any) -> DiskWatch:
-        limits = {"limit_bytes": 10 * GIB, "limit_files": 100_000, "every_s": 0.0}
+        limits = {"limit_bytes": 10 * GIB, "limit_files": 100_000}
         return DiskWatch(lambda: self.free, self._bytes, self._files, **{**limits, **changes})
+
+    def lose(self, lost_bytes: int, lost_files: int = 0) -> None:
+        assert self.free is not None
+        self.free = Free(self.free.bytes - lost_bytes, self.free.files - lost_files)
 
     def _bytes(self) -> int:
         self.measured.append("bytes")
@@ -248,30 +252,67 @@ class Disk:
         return self.many
 
 
+def over(watch: DiskWatch) -> bool:
+    """One look, and a measurement if it is due."""
+    return watch.due() is not None and watch.measure()
+
+
 def test_nothing_is_measured_while_the_disk_is_quiet(clock: list[float]) -> None:
-    """The usual try pays for one system call every two seconds."""
+    """The usual try pays for one system call at every look."""
     disk = Disk()
     watch = disk.watch()
-    disk.free = Free(96 * GIB, 9_950_000)
-    assert not watch.over() and disk.measured == []
+    disk.lose(4 * GIB, 50_000)
+    assert watch.due() is None and disk.measured == []
 
 
 def test_a_container_that_fills_the_disk(clock: list[float]) -> None:
-    """res-disk-writable: measured once much is gone, and ended when it is this container's."""
+    """res-disk-writable: measured once half of the limit is gone, and over when it is this container's."""
     disk = Disk()
     watch = disk.watch()
-    disk.free, disk.written = Free(90 * GIB, 10_000_000), 11 * GIB
-    assert watch.over() and disk.measured == ["bytes"]
+    disk.lose(5 * GIB)
+    disk.written = 11 * GIB
+    assert watch.due() is Due.SIGN and watch.measure() and disk.measured == ["bytes"]
 
 
 def test_a_neighbour_that_fills_the_disk(clock: list[float]) -> None:
     """The innocent is measured, kept, and not measured again for the same loss."""
     disk = Disk()
     watch = disk.watch()
-    disk.free, disk.written = Free(80 * GIB, 10_000_000), GIB
-    assert not watch.over() and not watch.over() and disk.measured == ["bytes"]
-    disk.free, disk.written = Free(70 * GIB, 10_000_000), 11 * GIB
-    assert watch.over()
+    disk.lose(20 * GIB)
+    disk.written = GIB
+    assert not over(watch) and watch.due() is None and disk.measured == ["bytes"]
+    disk.lose(10 * GIB)
+    disk.written = 11 * GIB
+    assert over(watch)
+
+
+@pytest.mark.parametrize(
+    ("written", "sign"),
+    [(0, 5 * GIB), (6 * GIB, 2 * GIB), (10 * GIB, 10 * GIB // 16), (9 * GIB + GIB // 2, 10 * GIB // 16)],
+)
+def test_the_less_is_left_the_earlier_is_the_next_measurement(
+    clock: list[float], written: int, sign: int
+) -> None:
+    """What may still be written cannot be, without half of it going from the disk first."""
+    disk = Disk()
+    watch = disk.watch()
+    disk.written = written
+    assert not watch.measure()
+    disk.lose(sign - 1)
+    assert watch.due() is None
+    disk.lose(1)
+    assert watch.due() is Due.SIGN
+
+
+def test_looks_are_sooner_where_little_is_left(clock: list[float]) -> None:
+    """No disk is quick enough to fill what is left between two looks; at the limit there is a shortest."""
+    disk = Disk()
+    watch = disk.watch()
+    assert watch.pause_s() == EVERY_S
+    disk.written = 10 * GIB - 32 * (GIB >> 10)
+    assert not watch.measure() and 0.002 < watch.pause_s() < 0.01
+    disk.written = 10 * GIB
+    assert not watch.measure() and watch.pause_s() == 0.002
 
 
 @pytest.mark.parametrize("many", [True, False])
@@ -279,60 +320,66 @@ def test_files_are_counted_too(clock: list[float], many: bool) -> None:
     """res-inodes: a disk is full without a byte in its files."""
     disk = Disk()
     watch = disk.watch()
-    disk.free, disk.many = Free(100 * GIB, 9_900_000), many
-    assert watch.over() is many and disk.measured == ["files"]
-    assert many or (not watch.over() and disk.measured == ["files"])
+    disk.lose(0, 100_000)
+    disk.many = many
+    assert over(watch) is many and disk.measured == ["bytes", "files"]
+    assert many or watch.due() is None
+
+
+def test_counting_files_is_spared_where_none_have_gone(clock: list[float]) -> None:
+    """Where it takes a walk over the whole image; where it is cheap, the answer is always whole."""
+    for anyway_s, asked in ((None, ["bytes"]), (2.0, ["bytes", "files"])):
+        disk = Disk()
+        watch = disk.watch(anyway_s=anyway_s)
+        disk.lose(6 * GIB)
+        assert not over(watch) and disk.measured == asked
 
 
 def test_a_neighbour_that_deletes_hides_nobody(clock: list[float]) -> None:
     """Where measuring is cheap, a disk that grows emptier is no proof that this container is."""
     disk = Disk()
     watch = disk.watch(anyway_s=2.0)
-    disk.free, disk.written = Free(200 * GIB, 10_000_000), 11 * GIB
-    assert not watch.over() and disk.measured == []
+    disk.lose(-100 * GIB)
+    disk.written = 11 * GIB
+    assert watch.due() is None
     clock[0] += 2.1
-    assert watch.over() and disk.measured == ["bytes"]
+    assert watch.due() is Due.ANYWAY and watch.measure()
     disk.written, disk.many = 0, True
-    assert not watch.over(), "not asked again at once"
+    assert watch.due() is None, "not asked again at once"
     clock[0] += 2.1
-    assert watch.over() and disk.measured == ["bytes", "bytes", "files"]
+    assert over(watch)
 
 
 def test_a_disk_that_cannot_be_asked(clock: list[float]) -> None:
     """An engine elsewhere: no watch, and no error."""
     disk = Disk()
     disk.free = None
-    assert not disk.watch().over()
+    assert disk.watch().due() is None
     disk = Disk()
     watch = disk.watch()
     disk.free = None
-    assert not watch.over()
+    assert watch.due() is None and not watch.measure()
     assert free_on("/no/such/folder") is None
     assert free_on("/") is not None
 
 
-def test_it_is_not_looked_at_more_often_than_it_should(clock: list[float]) -> None:
-    """Every tick of the reader asks; the disk is asked now and then, and slow answers make it rarer."""
+def test_slow_measurements_are_made_rarer_but_not_blind(clock: list[float]) -> None:
+    """An innocent with many files is held still for a part of its time; a whole limit is never missed."""
     disk = Disk()
-    now = clock
-    watch = disk.watch(every_s=2.0)
-    disk.free, disk.written = Free(50 * GIB, 10_000_000), 11 * GIB
-    assert not watch.over()
-    now[0] += 2.1
-    assert watch.over()
 
     def slow() -> int:
-        now[0] += 5.0
+        clock[0] += 5.0
         return 0
 
-    disk = Disk()
-    watch = DiskWatch(lambda: disk.free, slow, lambda: False, limit_bytes=GIB, limit_files=1, every_s=2.0)
-    disk.free = Free(50 * GIB, 10_000_000)
-    now[0] += 2.1
-    assert not watch.over()
-    disk.free = Free(10 * GIB, 10_000_000)
-    at = now[0]
-    for _ in range(49):
-        now[0] += 1.0
-        assert not watch.over() and now[0] - at < 50
-    assert disk.measured == []
+    watch = DiskWatch(lambda: disk.free, slow, lambda: False, limit_bytes=GIB, limit_files=1)
+    disk.lose(GIB // 2)
+    assert not over(watch)
+    disk.lose(GIB - 1)
+    for _ in range(14):
+        clock[0] += 1.0
+        assert watch.due() is None
+    disk.lose(1)
+    assert watch.due() is Due.SIGN, "as much as the whole limit has gone"
+    disk.lose(-1)
+    clock[0] += 1.1
+    assert watch.due() is Due.SIGN, "the rest is over"

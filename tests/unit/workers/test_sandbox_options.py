@@ -90,6 +90,7 @@ def test_a_kernel_of_its_own_needs_room_for_its_threads() -> None:
         ("Tmpfs", {"/tmp": "rw,size=1", "/etc": "rw"}),
         ("ReadonlyRootfs", False),
         ("Ulimits", []),
+        ("Ulimits", [{"Name": "nofile", "Soft": 4096, "Hard": 4096}, {"Name": "core", "Soft": 0, "Hard": 0}]),
         ("Ulimits", [{"Name": "nofile", "Soft": 1, "Hard": 2}, {"Name": "core", "Soft": 0, "Hard": 0}]),
         ("ShmSize", 1 << 30),
         ("OomScoreAdj", 0),
@@ -132,5 +133,5 @@ def test_the_evidence_says_what_was_created() -> None:
         ["volume", "bundle", "/opt/agent", "ro"],
         ["volume", "ws", "/w", "rw"],
     ]
-    assert facts["ulimits"] == {"nofile": 4096, "core": 0}
+    assert facts["ulimits"] == {"nofile": 4096, "core": 0, "fsize": 10 << 30}
     assert created_facts({})["image"] is None

@@ -216,9 +216,7 @@ def test_the_forwarder() -> None:
     assert host["ReadonlyRootfs"] is True and host["CapDrop"] == ["ALL"] and host["CapAdd"] == []
     assert host["SecurityOpt"] == ["no-new-privileges:true"] and host["NetworkMode"] == "none"
     assert host["Memory"] == host["MemorySwap"] == 128 << 20 and host["PidsLimit"] == 16
-    assert host["Mounts"] == [
-        {"Type": "bind", "Source": "/host/relay", "Target": "/relay", "ReadOnly": True}
-    ]
+    assert host["Mounts"] == [{"Type": "bind", "Source": "/host/relay", "Target": "/relay", "ReadOnly": True}]
     verify_created(asked, inspected(asked))
 
 

@@ -86,3 +86,61 @@ def test_a_limit_that_does_not_hold_is_noticed(
     with pytest.raises(SandboxMismatchError) as caught:
         proofs.prove(ID, 0, BODY)
     assert caught.value.field.startswith("cgroup")
+
+
+def limited(proc: Path, pid: int, size: str) -> None:
+    (proc / str(pid)).mkdir()
+    rows = ("Limit Soft Limit Hard Limit Units", "Max cpu time unlimited unlimited seconds")
+    text = "\n".join((*rows, f"Max file size {size} {size} bytes", ""))
+    (proc / str(pid) / "limits").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "runtime", "fits"),
+    [
+        ("500", "runc", True),
+        ("499", "runc", False),
+        ("unlimited", "runc", False),
+        ("unlimited", "runsc", True),
+    ],
+)
+def test_the_size_of_files_as_the_kernel_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str, runtime: str, fits: bool
+) -> None:
+    """A runtime that forgets a limit is noticed before the agent has control."""
+    monkeypatch.setattr(proofs, "_PROC", tmp_path)
+    limited(tmp_path, 5, size)
+    ulimits = [{"Name": "core", "Soft": 0, "Hard": 0}, {"Name": "fsize", "Soft": 500, "Hard": 500}]
+    body = {"HostConfig": {"Runtime": runtime, "Ulimits": ulimits}}
+    if not fits:
+        with pytest.raises(SandboxMismatchError):
+            proofs.require_file_limit(5, body)
+        return
+    assert proofs.require_file_limit(5, body) == (500 if runtime == "runc" else None)
+    assert proofs.require_file_limit(6, body) is None, "gone already, or of another host"
+
+
+@pytest.mark.parametrize(
+    ("status", "runtime", "found"),
+    [
+        ("Name: x\nSeccomp:\t2\nSeccomp_filters:\t1\n", "runc", True),
+        ("Name: x\nSeccomp:\t0\n", "runc", False),
+        ("Name: x\nSeccomp:\t1\n", "runc", False),
+        ("Name: x\n", "runc", None),
+        ("Name: x\nSeccomp:\t0\n", "runsc", None),
+    ],
+)
+def test_a_process_without_a_filter_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, runtime: str, found: bool | None
+) -> None:
+    """An engine may repeat the option and not know it (built without seccomp): the kernel is asked."""
+    monkeypatch.setattr(proofs, "_PROC", tmp_path)
+    (tmp_path / "5").mkdir()
+    (tmp_path / "5" / "status").write_text(status)
+    body = {"HostConfig": {"Runtime": runtime}}
+    assert proofs.filtered(6) is None
+    if found is False:
+        with pytest.raises(SandboxMismatchError):
+            proofs.require_filter(5, body)
+        return
+    assert proofs.require_filter(5, body) is found
