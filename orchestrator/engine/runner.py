@@ -54,9 +54,7 @@ def run_attempt(ledger: Ledger, callbacks: Callbacks, settings: Settings, contro
         name = type(failure).__name__ if control.why is not Stop.DEADLINE else "DeadlinePassed"
         end = _end_of_failure(callbacks, control, name, str(failure))
     back_off_ms = settings.back_off_ms
-    return _persistently(
-        lambda: finish(ledger, held, end, back_off_ms=back_off_ms), settings.persist_ms
-    )
+    return _persistently(lambda: finish(ledger, held, end, back_off_ms=back_off_ms), settings.persist_ms)
 
 
 def _persistently(record: Callable[[], Result], persist_ms: int) -> Result:

@@ -68,6 +68,11 @@ def _started(pid: int) -> str | None:
     return fields[19]
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine is there; a zombie is not."""
+    return _started(pid) is not None
+
+
 @cache
 def _machine() -> tuple[str, str, str]:
     host = _read(Path("/etc/machine-id")) or platform.node()

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.dispatch import Message, move
-from orchestrator.ledger.models import Screening, TrySlot
+from orchestrator.ledger.models import Host, Screening, TrySlot, Worker
 from orchestrator.ledger.states import OPEN_SCREENINGS, OPEN_SLOTS, EngineName, ScreeningState, SlotState
 
 _TURN: Final = 0x617373697A65
@@ -219,19 +219,25 @@ def _mark(ledger: Ledger, *which: sa.ColumnElement[bool], older_ms: int | None =
     return [Message(row.id, row.generation, row.queue, row.limit_ms) for row in rows]
 
 
-def give_back(ledger: Ledger, slot_id: str, generation: int) -> bool:
-    """A message that was taken and not claimed (its host is draining or unfit): send it again at once."""
-    with ledger.unit_of_work() as connection:
-        moved = connection.execute(
-            sa.update(TrySlot)
-            .where(
-                TrySlot.id == slot_id,
-                TrySlot.generation == generation,
-                TrySlot.state == SlotState.QUEUED,
-            )
-            .values(sent_ms=None)
+def give_back(ledger: Ledger, slot_id: str, generation: int, *, draining: str | None = None) -> bool:
+    """A message that was taken and not claimed, since its host is unfit: send it again at once.
+
+    With `draining`, the id of a worker, only if that worker's host is draining.
+    """
+    conditions = [
+        TrySlot.id == slot_id,
+        TrySlot.generation == generation,
+        TrySlot.state == SlotState.QUEUED,
+    ]
+    if draining is not None:
+        host = (
+            sa.select(Host.name)
+            .join(Worker, Worker.host_name == Host.name)
+            .where(Worker.id == draining, Host.draining)
         )
-        return moved.rowcount == 1
+        conditions.append(host.exists())
+    with ledger.unit_of_work() as connection:
+        return connection.execute(sa.update(TrySlot).where(*conditions).values(sent_ms=None)).rowcount == 1
 
 
 def finished(ledger: Ledger) -> list[str]:

@@ -14,10 +14,11 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from celery import Celery
-from kombu import Connection, Producer
+from celery import Celery  # type: ignore[import-untyped]
+from kombu.connection import Connection
 from kombu.exceptions import ChannelError, KombuError
 from kombu.exceptions import OperationalError as BrokerDownError
+from kombu.messaging import Producer
 from redis.exceptions import RedisError
 
 from orchestrator.engine.celery.errors import BrokerNameError
@@ -97,7 +98,7 @@ class Publisher:
             try:
                 producer: Producer | None = None
                 for message in messages:
-                    producer = producer or Producer(self._open())
+                    producer = producer or Producer(self._open())  # type: ignore[no-untyped-call]
                     self._app.send_task(
                         TASK_NAME,
                         kwargs={"slot": message.slot_id, "generation": message.generation},
@@ -121,7 +122,8 @@ class Publisher:
                 channel = self._open().default_channel
                 for queue in queues:
                     try:
-                        found[queue] = channel.queue_declare(queue=queue, passive=True).message_count
+                        declared = channel.queue_declare(queue=queue, passive=True)  # type: ignore[no-untyped-call]
+                        found[queue] = declared.message_count
                     except ChannelError:  # an empty list does not exist in Redis
                         found[queue] = 0
             except _DOWN as error:
@@ -141,7 +143,7 @@ class Publisher:
 
     def _open(self) -> Connection:
         if self._connection is None:
-            self._connection = Connection(
+            self._connection = Connection(  # type: ignore[no-untyped-call]
                 self._broker,
                 connect_timeout=PUBLISH_TIMEOUT_S,
                 transport_options=dict(PUBLISHER_TRANSPORT),
@@ -152,6 +154,6 @@ class Publisher:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             try:
-                connection.collect(socket_timeout=PUBLISH_TIMEOUT_S)
+                connection.collect(PUBLISH_TIMEOUT_S)  # type: ignore[no-untyped-call]
             except _DOWN as error:
                 _logger.debug("a dead connection: %s", error)

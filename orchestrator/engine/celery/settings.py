@@ -49,7 +49,9 @@ PUBLISHER_TRANSPORT: Final[Mapping[str, Any]] = {
 """A dispatcher never waits longer than five seconds: what it could not send is the sweeper's."""
 
 TABLE: Final[tuple[Setting, ...]] = (
-    Setting("task_acks_late", False, "late acknowledgement only adds duplicates: a dropped connection re-ran"),
+    Setting(
+        "task_acks_late", False, "late acknowledgement only adds duplicates: a dropped connection re-ran"
+    ),
     Setting("task_ignore_result", True, "the database is the result"),
     Setting("result_backend", None, "results in Redis have no owner and fill it"),
     Setting("worker_disable_prefetch", True, "a worker holds no message that an idle one could run"),
@@ -87,7 +89,9 @@ TABLE: Final[tuple[Setting, ...]] = (
     Setting("without_gossip", True, "fewer connections; several reconnect defects name it", where="worker"),
     Setting("without_mingle", True, "as above", where="worker"),
     Setting("without_heartbeat", True, "our heartbeat is the lease", where="worker"),
-    Setting("beat", False, "a singleton that hangs stops everything; sweeper and reaper run everywhere", "worker"),
+    Setting(
+        "beat", False, "a singleton that hangs stops everything; sweeper and reaper run everywhere", "worker"
+    ),
 )
 
 
