@@ -118,6 +118,13 @@ class Drained:
 
 
 @dataclass(frozen=True)
+class Left:
+    """The operator stopped watching; workers go on with `still_open` tries."""
+
+    still_open: int
+
+
+@dataclass(frozen=True)
 class Closed:
     """A screening has come to its end."""
 
@@ -136,6 +143,7 @@ Progress: TypeAlias = (
     | Draining
     | Cancelling
     | Drained
+    | Left
     | Closed
 )
 

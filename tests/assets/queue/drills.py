@@ -229,6 +229,7 @@ def database_outage(scene: Scene) -> None:
     lab.until(lambda: len(lab.log("end")) >= 3, "running tries end without a database")
     lab.pass_leases(3)
     server.start()
+    lab.ledger.engine.dispose()
     lab.closed()
     assert lab.sound() == {"all_checks_passed": 4}
     assert len(lab.log("begin")) == 4
