@@ -6,8 +6,8 @@ from orchestrator.cli.steering import steering
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.transitions import resume
 
-TEXT = """Let the paused SCREENING go on. Workers of many hosts take it up by themselves; on one machine, the same
-`assize screen` does.
+TEXT = """Let the paused SCREENING go on. Workers of many hosts take it up by themselves; on one machine the
+same `assize screen` does.
 
 \b
 Examples:

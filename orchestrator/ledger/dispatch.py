@@ -74,21 +74,9 @@ def move(
 
     The caller holds the screening's row and has found that the cap allows it.
     """
-    chosen = (
-        sa.select(TrySlot.id)
-        .where(
-            TrySlot.screening_id == screening_id,
-            TrySlot.state == SlotState.PLANNED,
-            TrySlot.not_before_ms <= now,
-        )
-        .order_by(TrySlot.start_order)
-        .limit(room)
-    )
-    if queue_name is not None:
-        chosen = chosen.where(TrySlot.queue == queue_name)
     moved = connection.execute(
         sa.update(TrySlot)
-        .where(TrySlot.id.in_(chosen), TrySlot.state == SlotState.PLANNED)
+        .where(TrySlot.id.in_(_due(screening_id, room, now, queue_name)), TrySlot.state == SlotState.PLANNED)
         .values(
             state=SlotState.QUEUED,
             generation=TrySlot.generation + 1,
@@ -123,3 +111,19 @@ def move(
         Message(row.id, row.generation, row.queue, row.limit_ms)
         for row in sorted(moved, key=lambda row: row.start_order)
     ]
+
+
+def _due(screening_id: str, room: int, now: int, queue_name: str | None) -> sa.Select[tuple[str]]:
+    chosen = (
+        sa.select(TrySlot.id)
+        .where(
+            TrySlot.screening_id == screening_id,
+            TrySlot.state == SlotState.PLANNED,
+            TrySlot.not_before_ms <= now,
+        )
+        .order_by(TrySlot.start_order)
+        .limit(room)
+    )
+    if queue_name is not None:
+        chosen = chosen.where(TrySlot.queue == queue_name)
+    return chosen

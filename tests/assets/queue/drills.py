@@ -1,7 +1,7 @@
 """Injuries to a running campaign (reference/distribution.md section 1), each with what must come of it.
 
-Every drill waits for facts. What holds after all of them is in `Lab.sound`: the invariants, every slot exactly
-once, nothing paid twice.
+Every drill waits for facts. What holds after all of them is in `Lab.sound`: the invariants, every slot
+exactly once, nothing paid twice.
 """
 
 from __future__ import annotations

@@ -40,9 +40,8 @@ def note(script: Script, kind: str, order: AttemptOrder) -> None:
     """One line of the log, written in one piece."""
     if script.quiet:
         return
-    line = json.dumps(
-        {"kind": kind, "pid": os.getpid(), "slot": order.slot_id, "attempt": order.attempt_id, "token": order.token}
-    )
+    told = {"slot": order.slot_id, "attempt": order.attempt_id, "token": order.token}
+    line = json.dumps({"kind": kind, "pid": os.getpid(), **told})
     descriptor = os.open(script.folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.write(descriptor, f"{line}\n".encode())
     os.close(descriptor)
@@ -75,9 +74,7 @@ class ScriptedShop:
 
 def reaper(_ledger: Ledger) -> Callbacks:
     """The parent's side: an attempt that was lost cost as much as any other."""
-    return Callbacks(
-        attempt=StubAttempt(), order_for=stub_order, metered=lambda held: PRICE_NUSD
-    )
+    return Callbacks(attempt=StubAttempt(), order_for=stub_order, metered=lambda held: PRICE_NUSD)
 
 
 def describe(sender: Any, folder: Path) -> None:
@@ -88,7 +85,7 @@ def describe(sender: Any, folder: Path) -> None:
         "pool": type(consumer.pool).__module__,
         "concurrency": consumer.controller.concurrency,
         "queues": sorted(queue.name for queue in app.amqp.queues.consume_from.values()),
-        "steps": sorted(type(step).__name__ for step in consumer.blueprint.steps.values()),
+        "steps": sorted(type(step).__name__ for step in consumer.steps),
         "gossip": consumer.gossip.enabled if getattr(consumer, "gossip", None) else False,
         "beat": getattr(consumer.controller, "beat", None) is not None,
         "backend": type(app.backend).__name__,
