@@ -14,7 +14,7 @@ SOURCES := orchestrator workers scoring sandbox_images tests
 BASES := tests/unit/scoring tests/assets/certificates
 OWN_BASES := ^(orchestrator/packs/bundled|tests/unit/scoring|tests/assets/certificates)/
 
-.PHONY: help demo test bench check setup lock clean
+.PHONY: help demo test bench check setup services lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -25,12 +25,12 @@ demo: setup
 	@$(ASSIZE) screen coding-core --agent oracle --agent nop
 
 ## make test    run every test (unit, and integration with a real Docker engine)
-test: setup
+test: setup services
 	@echo "==> running the tests" >&2
 	@$(VENV)/bin/pytest
 
 ## make bench   print measured ratios as JSON lines; ends with an error when a bar was missed
-bench: setup
+bench: setup services
 	@echo "==> measuring" >&2
 	@missed=0; for script in tests/bench/bench_*.py; do $(PY) "$$script" || missed=1; done; exit $$missed
 
@@ -45,6 +45,11 @@ check: $(STAMP)
 setup: $(STAMP)
 	@echo "==> checking the Docker engine and the base image" >&2
 	@$(PY) -m sandbox_images setup --home "$(ASSIZE_HOME)"
+
+## make services PostgreSQL and Redis as programs, for tests and benches only; nothing is started
+services: $(STAMP)
+	@echo "==> checking the servers that the tests start for themselves" >&2
+	@$(PY) -m sandbox_images ensure-services
 
 $(STAMP): requirements.lock pyproject.toml sandbox_images/setup/venv.sh
 	@echo "==> setting up Python" >&2

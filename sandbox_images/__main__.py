@@ -11,6 +11,7 @@ from .base import BASE_IMAGE, ensure_base
 from .engine import connect, ensure_engine
 from .errors import ImageError
 from .lock import ImageLock
+from .services import ensure_services
 from .store import ImageStore
 
 EXIT_UNAVAILABLE = 4
@@ -41,6 +42,12 @@ def base_command(home: Path, names: tuple[str, ...]) -> None:
     for name in names or (BASE_IMAGE,):
         image = ensure_base(store, name)
         click.echo(f"  {image.name} {image.id}", err=True)
+
+
+@main.command("ensure-services")
+def services_command() -> None:
+    """Install PostgreSQL and Redis for tests and benches, as programs; no service is started."""
+    ensure_services(_say)
 
 
 @main.command("setup")

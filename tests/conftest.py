@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from orchestrator.attempts import AttemptOrder, Caps
 from orchestrator.ids import new_id
 from scoring.vocabulary import Phase
+from tests.assets.services import fixtures as services
 
 if TYPE_CHECKING:  # unit tests need no Docker SDK
     from workers.attempt.runner import AttemptRunner
@@ -28,6 +29,12 @@ _ANY_SPEED = [HealthCheck.too_slow]
 settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=_ANY_SPEED)
 settings.register_profile("search", deadline=None, max_examples=2_000, suppress_health_check=_ANY_SPEED)
 settings.load_profile(os.environ.get("ASSIZE_HYPOTHESIS", "repeatable"))
+
+postgres_server = services.postgres_server
+postgres_url = services.postgres_url
+empty_postgres_url = services.empty_postgres_url
+own_postgres = services.own_postgres
+redis_server = services.redis_server
 
 HOME_ID = f"pytest-{os.getpid()}"
 MIB = 1 << 20

@@ -19,6 +19,7 @@ from orchestrator.engine.base import (
     Drained,
     Draining,
     Ended,
+    Left,
     PhaseEntered,
     Planned,
     Progress,
@@ -64,6 +65,8 @@ def sentence(event: Progress, names: Mapping[str, str]) -> str | None:
         return f"cancelling {event.running} running tries; Ctrl-C again leaves at once"
     if isinstance(event, Drained):
         return f"stopped; {event.still_open} tries to go: the same command resumes"
+    if isinstance(event, Left):
+        return f"not watched any more; workers go on with {event.still_open} tries"
     if isinstance(event, Closed):
         return f"{names[event.screening_id]}: {event.state}"
     return None

@@ -77,6 +77,7 @@ def _with_ledger(home: Home, client: object | None) -> list[Finding]:
         newest = None
         if opened is not None:
             findings += doctor_home.ledger_invariants(opened)
+            findings += doctor_home.relay_keys(home, opened)
             newest = last_event_ms(opened)
         findings.append(doctor_home.leftovers(home, opened, client))
     return [*findings, doctor_host.clock(newest)]

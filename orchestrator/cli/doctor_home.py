@@ -12,6 +12,7 @@ from orchestrator.cli.doctor_host import nearest_folder
 from orchestrator.cli.failures import expected
 from orchestrator.cli.findings import Finding, Health, broken, missing, ok, warn
 from orchestrator.custody.roots import RootStore
+from orchestrator.engine.celery.times import Times
 from orchestrator.errors import AssizeError
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
@@ -23,6 +24,7 @@ from orchestrator.log.proof import LogVerifier
 from orchestrator.log.reader import LogReader
 from orchestrator.screenings.attempts import liveness_of
 from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.relay_checks import RELAY_CHECKS, relay_violations
 from orchestrator.verification.errors import VerificationError
 
 _LEASES: Final = 11
@@ -102,6 +104,15 @@ def _invariant(number: int, name: str, messages: list[str]) -> Finding:
     if number == _LEASES:
         return warn(check, text, _RESUME)
     return broken(check, text, "restore a backup of the ledger; do not score what it concerns")
+
+
+def relay_keys(home: Home, opened: Ledger) -> list[Finding]:
+    """Invariants 8 and 13: no call through a relay after the end of its attempt."""
+    found = relay_violations(home, opened, beat_ms=Times().beat_ms)
+    return [
+        _invariant(number, name, [one.message for one in found if one.number == number])
+        for number, name in RELAY_CHECKS
+    ]
 
 
 def evidence(home: Home) -> Finding:

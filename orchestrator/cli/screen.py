@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ import click
 
 from orchestrator.agents import registry
 from orchestrator.cli import completion, exits
+from orchestrator.cli.brokers import broker_options, chosen_broker
 from orchestrator.cli.cards import card_data, card_lines
 from orchestrator.cli.display import display_for
 from orchestrator.cli.money import Usd
@@ -20,7 +22,7 @@ from orchestrator.engine.signals import interrupts
 from orchestrator.errors import UsageError
 from orchestrator.home import Home
 from orchestrator.ledger import queries
-from orchestrator.ledger.states import OPEN_SCREENINGS
+from orchestrator.ledger.states import OPEN_SCREENINGS, EngineName
 from orchestrator.packs import catalog
 from orchestrator.packs.pack import Pack
 from orchestrator.planning.conditions import DISK_MODES, CapOverrides, DiskCondition, ScreeningConditions
@@ -107,6 +109,20 @@ SCHEMA: Final = "assize.screen/1"
 @click.option(
     "--private", is_flag=True, help="Evidence only: never a certificate, a log entry or a score, nor later."
 )
+@broker_options
+@click.option(
+    "--engine",
+    type=click.Choice([one.value for one in EngineName]),
+    default=EngineName.LOCAL.value,
+    show_default=True,
+    help="Run the tries here, or on the workers of many hosts.",
+)
+@click.option(
+    "--share", type=click.IntRange(1, 1000), default=1, help="Weight among screenings that wait for workers."
+)
+@click.option(
+    "--hardware-class", metavar="CLASS", help="Hardware that the tries are promised. [default: this host's]"
+)
 @click.option("--again", is_flag=True, help="Begin a new screening although an equal one is complete.")
 @click.option(
     "--dry-run", is_flag=True, help="Show the plan, models, prices and the most it can cost; run nothing."
@@ -119,11 +135,13 @@ def command(context: click.Context, /, **options: Any) -> None:
     """Screen one or more AGENTs on PACK (a name, or a folder of Harbor tasks).
 
     Ctrl-C once lets running tries end, twice cancels them, three times leaves; the same command resumes.
+    With --engine celery, workers run the tries (`assize worker run`): Ctrl-C leaves them at it.
 
     \b
     Examples:
       assize screen coding-core --agent shell --model openai/gpt-5-mini --try-cap 0.50
       assize screen ./my-tasks --agent oracle --agent ./my-agent.toml --task fix-login --tries 1
+      assize screen coding-core --agent oracle --engine celery --broker-file /run/secrets/broker
     """
     home = home_of(context)
     pack = catalog.resolve(home, options["pack"]).load()
@@ -138,6 +156,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     ]
     if options["dry_run"]:
         context.exit(show_plan(pack, tasks, spendings, conditions, as_json=options["as_json"]))
+    broker = _broker(options)
     sponsors = Sponsors(options["requested_by"], options["funded_by"], options["operated_by"])
     installation = Installation.open(home)
     keep_sheet(home, sheet)
@@ -147,11 +166,24 @@ def command(context: click.Context, /, **options: Any) -> None:
         launches = launch(
             installation, pack, revisions, conditions, sponsors, again=options["again"], say=_say_step
         )
-        outcome = _run(installation, launches, spendings, options)
+        outcome = _run(installation, launches, spendings, options, broker)
         code = _finish(installation, launches, outcome, options, call_of(context))
     finally:
         installation.close()
     context.exit(code)
+
+
+def _broker(options: dict[str, Any]) -> str | None:
+    """The broker of the engine of many hosts; None for the local one. `UsageError` for what does not fit."""
+    if options["engine"] == EngineName.LOCAL:
+        if options["broker"] or options["broker_file"]:
+            raise UsageError("a broker is for workers of many hosts", hint="add --engine celery")
+        return None
+    if options["parallel"]:
+        raise UsageError(
+            "--parallel is for this machine alone", hint="workers have their own: `assize worker run --slots`"
+        )
+    return chosen_broker(options["broker"], options["broker_file"])
 
 
 def _say_step(line: str) -> None:
@@ -180,7 +212,7 @@ def _conditions(pack: Pack, sheet: PriceSheet, options: dict[str, Any]) -> Scree
             rehearsal_digest=rehearsal,
             visibility="private" if options["private"] else "public",
             runtime=options["runtime"],
-            hardware_class=hardware_class(),
+            hardware_class=options["hardware_class"] or hardware_class(),
             disk=_disk(options),
         )
     except ValueError as error:
@@ -201,6 +233,7 @@ def _run(
     launches: list[Launch],
     spendings: list[Spending],
     options: dict[str, Any],
+    broker: str | None,
 ) -> Outcome:
     names = {one.screening_id: one.bench.agent.revision.label for one in launches}
     views = {one: queries.status(installation.ledger, one) for one in names}
@@ -219,10 +252,24 @@ def _run(
     ]
     if line := limit_line(to_come):
         say(line)
+    open_ = [one for one in launches if one.state in OPEN_SCREENINGS]
     with display_for(names, totals, jsonl=options["jsonl"], quiet=quiet) as display:
+        if broker is not None:
+            from orchestrator.screenings.hosts import run_on_hosts
+
+            return run_on_hosts(
+                installation,
+                open_,
+                broker=broker,
+                host_name=platform.node(),
+                progress=display,
+                guard=interrupts,
+                say=say,
+                share=options["share"],
+            )
         return run(
             installation,
-            [one for one in launches if one.state in OPEN_SCREENINGS],
+            open_,
             parallel=_parallel(options),
             progress=display,
             guard=interrupts,
@@ -245,6 +292,8 @@ def _finish(
     for warning in outcome.warnings:
         say(f"warning: {warning}")
     if outcome.result.interrupted:
+        if options["engine"] == EngineName.CELERY:
+            say(f"next: the same command comes back to it; {call} status --watch, {call} cancel SCREENING")
         if options["as_json"]:
             emit(SCHEMA, {"interrupted": True, "screenings": _states(installation, launches)})
         return exits.INTERRUPTED

@@ -118,6 +118,13 @@ class Drained:
 
 
 @dataclass(frozen=True)
+class Left:
+    """The operator stopped watching; workers go on with `still_open` tries."""
+
+    still_open: int
+
+
+@dataclass(frozen=True)
 class Closed:
     """A screening has come to its end."""
 
@@ -136,6 +143,7 @@ Progress: TypeAlias = (
     | Draining
     | Cancelling
     | Drained
+    | Left
     | Closed
 )
 
@@ -156,12 +164,15 @@ class Settings:
     A lease must outlast several beats: an attempt whose lease ran out may be taken by somebody else.
 
     `idle_ms` is how long an idle worker waits at most when only another process can change anything.
+    `persist_ms` is how long to wait before an end is recorded once more when the database does not answer;
+    0 raises at once.
     """
 
     lease_ms: int = 120_000
     beat_ms: int = 20_000
     idle_ms: int = 1_000
     back_off_ms: int = 2_000
+    persist_ms: int = 0
 
 
 def _nothing_left(_held: Claim, seen: Observations) -> Salvage:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from orchestrator.attempts import AttemptCancelledError, AttemptReport
 from orchestrator.engine.base import Callbacks, Ended, Refused, Salvage, Settings, Stop, Voided
@@ -33,7 +37,7 @@ def run_attempt(ledger: Ledger, callbacks: Callbacks, settings: Settings, contro
         report = callbacks.attempt(callbacks.order_for(held), control)
     except AttemptCancelledError as stopped:
         if control.why in (Stop.OPERATOR, Stop.SCREENING):
-            return _stopped(ledger, callbacks, held)
+            return _persistently(lambda: _stopped(ledger, callbacks, held), settings.persist_ms)
         if control.why is Stop.TOKEN:
             return Refused(held)
         failure = stopped
@@ -49,7 +53,23 @@ def run_attempt(ledger: Ledger, callbacks: Callbacks, settings: Settings, contro
     else:
         name = type(failure).__name__ if control.why is not Stop.DEADLINE else "DeadlinePassed"
         end = _end_of_failure(callbacks, control, name, str(failure))
-    return finish(ledger, held, end, back_off_ms=settings.back_off_ms)
+    back_off_ms = settings.back_off_ms
+    return _persistently(lambda: finish(ledger, held, end, back_off_ms=back_off_ms), settings.persist_ms)
+
+
+def _persistently(record: Callable[[], Result], persist_ms: int) -> Result:
+    """Record a paid attempt although the database is away for a while: ends are safe to repeat.
+
+    The heartbeat goes on meanwhile; if the lease is lost, the token refuses the record.
+    """
+    while True:
+        try:
+            return record()
+        except DBAPIError as error:
+            if not persist_ms or not (isinstance(error, OperationalError) or error.connection_invalidated):
+                raise
+            _logger.warning("an end is not recorded yet: %s", error.orig)
+            time.sleep(persist_ms / 1000)
 
 
 def end_of(report: AttemptReport, nusd: int | None) -> AttemptEnd:

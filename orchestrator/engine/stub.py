@@ -23,6 +23,7 @@ from orchestrator.attempts import (
 )
 from orchestrator.faults import decide
 from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.states import EngineName
 from orchestrator.ledger.transitions import Claim, NewScreening, plan
 from orchestrator.observations import Clock, Observations
 from orchestrator.planning.plan import PlannedTask, plan_slots
@@ -152,11 +153,15 @@ def plan_stub(
     try_cap_nusd: int = 0,
     screening_id: str | None = None,
     conditions: Mapping[str, Any] | None = None,
+    engine: EngineName = EngineName.LOCAL,
+    share: int = 1,
+    queue: str = "",
+    limit_ms: int = 600_000,
 ) -> str:
     """Plan a screening of made-up tasks; `name` is its identity. Returns the screening id (`screening_id`
-    where it is given)."""
+    where it is given). Every try goes to `queue`."""
     digest = canonical.digest(name)
-    planned = [PlannedTask(task, limit_ms=600_000) for task in tasks]
+    planned = [PlannedTask(task, limit_ms, queue) for task in tasks]
     slots = plan_slots(planned, tries, seed=digest, start_ms=start_ms, window_ms=window_ms)
     new = NewScreening(
         identity=digest,
@@ -175,5 +180,7 @@ def plan_stub(
         slots=slots,
         cap_nusd=cap_nusd,
         try_cap_nusd=try_cap_nusd,
+        engine=engine,
+        share=share,
     )
     return plan(ledger, new, who="stub", screening_id=screening_id)

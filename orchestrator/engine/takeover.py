@@ -16,26 +16,35 @@ from orchestrator.observations import Observations
 
 
 class LeaseWatch:
-    """Leases of owners that cannot be seen from here.
+    """Leases of owners that cannot be seen from here; with `everybody` also of processes that can.
 
-    Such a lease may be called expired only by somebody who has watched it stand still for a full lease
-    (reference/distribution.md 4.4): after a sleep of this machine or an outage of the database every
-    lease looks old and none of them may be voided for it.
+    A lease may be called expired only by somebody who has watched it stand still for a full lease, awake
+    and connected (reference/distribution.md 4.4): after a sleep of this machine or an outage of the database
+    every lease looks old and none of them may be voided for it. So a gap of half a lease between two looks
+    begins the watch again. A process that is seen to be there and does not renew its lease is frozen: it may
+    be in the way for ever, and only other hosts' reapers and, with `everybody`, this one's can tell.
     """
 
-    def __init__(self, lease_ms: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, lease_ms: int, monotonic: Callable[[], float] = time.monotonic, *, everybody: bool = False
+    ) -> None:
         self._lease_s = lease_ms / 1000
         self._monotonic = monotonic
+        self._everybody = everybody
         self._seen: dict[str, tuple[int, float]] = {}
+        self._looked: float | None = None
 
     def expired(self, ledger: Ledger) -> set[str]:
         """Ids of live attempts whose lease has run out under this watch; call it at every beat."""
         unseen = {
             owner.id
             for owner, ended in holders(ledger).values()
-            if not ended and liveness(owner.process) is Liveness.UNKNOWN
+            if not ended and (self._everybody or liveness(owner.process) is Liveness.UNKNOWN)
         }
         now = self._monotonic()
+        if self._looked is None or now - self._looked > self._lease_s / 2:
+            self._seen = {}
+        self._looked = now
         watched: dict[str, tuple[int, float]] = {}
         for attempt_id, lease_until_ms, owner_id in live_attempts(ledger):
             if owner_id in unseen:

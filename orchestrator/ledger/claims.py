@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from orchestrator.ids import new_id
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.history import INSERT_EVENT, event_row
-from orchestrator.ledger.models import Attempt, HostOwner, Screening, TrySlot
+from orchestrator.ledger.models import Attempt, Host, HostOwner, Screening, TrySlot, Worker
 from orchestrator.ledger.states import AttemptState, ScreeningState, SlotState
 from scoring.vocabulary import Phase
 
@@ -37,7 +37,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class Beat:
-    """The answer to a heartbeat: which attempts still hold their token, and which must stop.
+    """The answer to a heartbeat: which attempts still hold their token, and which must stop; `draining`:
+    the owner's host takes no further try.
 
     An attempt in neither set is a zombie: it must kill its container and may record nothing.
     """
@@ -45,6 +46,7 @@ class Beat:
     now_ms: int
     live: frozenset[str]
     cancelled: frozenset[str]
+    draining: bool = False
 
 
 _OPEN_SCREENING: Final = (
@@ -91,6 +93,12 @@ _CLAIM_NEXT: Final = _CLAIM.where(TrySlot.id == _NEXT_SLOT)
 _CLAIM_MESSAGE: Final = _CLAIM.where(
     TrySlot.id == sa.bindparam("slot"), TrySlot.generation == sa.bindparam("expected_generation")
 )
+_DRAINING: Final = (
+    sa.select(Host.name)
+    .join(Worker, Worker.host_name == Host.name)
+    .where(Worker.id == sa.bindparam("worker"), Host.draining)
+)
+_CLAIM_ON_HOST: Final = _CLAIM_MESSAGE.where(sa.not_(_DRAINING.exists()))
 _INSERT_ATTEMPT: Final = sa.insert(Attempt)
 
 
@@ -103,13 +111,25 @@ def claim(ledger: Ledger, screening_id: str, owner_id: str, *, lease_ms: int) ->
 
 
 def claim_message(
-    ledger: Ledger, slot_id: str, generation: int, owner_id: str, *, lease_ms: int
+    ledger: Ledger,
+    slot_id: str,
+    generation: int,
+    owner_id: str,
+    *,
+    lease_ms: int,
+    worker_id: str | None = None,
 ) -> Claim | None:
-    """Transition 3 for a message `{slot, generation}`; None refuses it quietly (stale or duplicate)."""
+    """Transition 3 for a message `{slot, generation}`; None refuses it quietly (stale or duplicate).
+
+    Nothing is claimed for a worker whose host is draining.
+    """
     with ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
         values = {"slot": slot_id, "expected_generation": generation, "now": now}
-        row = connection.execute(_CLAIM_MESSAGE, values).first()
+        if worker_id is None:
+            row = connection.execute(_CLAIM_MESSAGE, values).first()
+        else:
+            row = connection.execute(_CLAIM_ON_HOST, {**values, "worker": worker_id}).first()
         return None if row is None else _claimed(connection, row, owner_id, lease_ms, now)
 
 
@@ -189,7 +209,17 @@ def beat(ledger: Ledger, owner_id: str, phases: Mapping[str, Phase], *, lease_ms
                 changed,
             )
         live = frozenset(row.id for row in rows)
-        return Beat(now, live, _stopped(connection, owner_id))
+        return Beat(now, live, _stopped(connection, owner_id), _draining(connection, owner_id))
+
+
+def _draining(connection: Connection, owner_id: str) -> bool:
+    query = (
+        sa.select(Host.draining)
+        .join(Worker, Worker.host_name == Host.name)
+        .join(HostOwner, HostOwner.worker_id == Worker.id)
+        .where(HostOwner.id == owner_id)
+    )
+    return bool(connection.scalar(query))
 
 
 def _stopped(connection: Connection, owner_id: str) -> frozenset[str]:

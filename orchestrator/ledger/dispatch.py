@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -9,6 +11,19 @@ from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.history import INSERT_EVENT, event_row
 from orchestrator.ledger.models import Screening, TrySlot
 from orchestrator.ledger.states import ScreeningState, SlotState
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a worker is told of a queued slot, and on which queue.
+
+    `limit_ms` is all the time its attempt may take.
+    """
+
+    slot_id: str
+    generation: int
+    queue: str
+    limit_ms: int
 
 
 def queue(ledger: Ledger, screening_id: str, window: int, *, who: str = "dispatcher") -> int:
@@ -43,10 +58,62 @@ def queue(ledger: Ledger, screening_id: str, window: int, *, who: str = "dispatc
             room = min(room, left // screening.try_cap_nusd)
         if room <= 0:
             return 0
-        return _queue(connection, screening_id, room, screening.try_cap_nusd, now, who)
+        return len(move(connection, screening_id, room, screening.try_cap_nusd, now, who))
 
 
-def _queue(connection: Connection, screening_id: str, room: int, try_cap: int, now: int, who: str) -> int:
+def move(
+    connection: Connection,
+    screening_id: str,
+    room: int,
+    try_cap: int,
+    now: int,
+    who: str,
+    queue_name: str | None = None,
+) -> list[Message]:
+    """Queue up to `room` due slots of a screening (of one queue), in start order, and reserve their money.
+
+    The caller holds the screening's row and has found that the cap allows it.
+    """
+    moved = connection.execute(
+        sa.update(TrySlot)
+        .where(TrySlot.id.in_(_due(screening_id, room, now, queue_name)), TrySlot.state == SlotState.PLANNED)
+        .values(
+            state=SlotState.QUEUED,
+            generation=TrySlot.generation + 1,
+            reserved_nusd=try_cap,
+            sent_ms=now,
+            updated_ms=now,
+        )
+        .returning(TrySlot.id, TrySlot.generation, TrySlot.queue, TrySlot.limit_ms, TrySlot.start_order)
+    ).all()
+    events = [
+        event_row(
+            now,
+            screening_id,
+            "queued",
+            who,
+            slot_id=row.id,
+            from_state=SlotState.PLANNED,
+            to_state=SlotState.QUEUED,
+        )
+        for row in moved
+    ]
+    if not events:
+        return []
+    if try_cap:
+        connection.execute(
+            sa.update(Screening)
+            .where(Screening.id == screening_id)
+            .values(reserved_nusd=Screening.reserved_nusd + try_cap * len(events))
+        )
+    connection.execute(INSERT_EVENT, events)
+    return [
+        Message(row.id, row.generation, row.queue, row.limit_ms)
+        for row in sorted(moved, key=lambda row: row.start_order)
+    ]
+
+
+def _due(screening_id: str, room: int, now: int, queue_name: str | None) -> sa.Select[tuple[str]]:
     chosen = (
         sa.select(TrySlot.id)
         .where(
@@ -57,37 +124,6 @@ def _queue(connection: Connection, screening_id: str, room: int, try_cap: int, n
         .order_by(TrySlot.start_order)
         .limit(room)
     )
-    moved = connection.execute(
-        sa.update(TrySlot)
-        .where(TrySlot.id.in_(chosen), TrySlot.state == SlotState.PLANNED)
-        .values(
-            state=SlotState.QUEUED,
-            generation=TrySlot.generation + 1,
-            reserved_nusd=try_cap,
-            sent_ms=now,
-            updated_ms=now,
-        )
-        .returning(TrySlot.id)
-    ).scalars()
-    events = [
-        event_row(
-            now,
-            screening_id,
-            "queued",
-            who,
-            slot_id=slot,
-            from_state=SlotState.PLANNED,
-            to_state=SlotState.QUEUED,
-        )
-        for slot in moved
-    ]
-    if not events:
-        return 0
-    if try_cap:
-        connection.execute(
-            sa.update(Screening)
-            .where(Screening.id == screening_id)
-            .values(reserved_nusd=Screening.reserved_nusd + try_cap * len(events))
-        )
-    connection.execute(INSERT_EVENT, events)
-    return len(events)
+    if queue_name is not None:
+        chosen = chosen.where(TrySlot.queue == queue_name)
+    return chosen

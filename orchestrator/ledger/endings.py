@@ -189,7 +189,8 @@ def _settle_slot(
             values["reason"] = OPERATOR_CANCELLED
     else:
         # A new generation: a message that was sent before the fault must not start the re-run.
-        values |= {"generation": TrySlot.generation + 1, "not_before_ms": not_before, "sent_ms": now}
+        # Its own message has yet to be sent, once it may start again.
+        values |= {"generation": TrySlot.generation + 1, "not_before_ms": not_before, "sent_ms": None}
     if ending.rerun:
         values["reruns"] = TrySlot.reruns + 1
     if end is None:

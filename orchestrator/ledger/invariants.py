@@ -1,7 +1,7 @@
 """The invariants of reference/distribution.md 4.6 as named queries; tests, drills and doctor run them.
 
-A query returns what violates the invariant, one sentence each; a sound ledger returns nothing. Numbers 8,
-9 and 13 speak of the relay and of containers and are checked there, not here.
+A query returns what violates the invariant, one sentence each; a sound ledger returns nothing. Numbers 8
+and 13 speak of the relay (`orchestrator.screenings.relay_checks`), 9 of containers (`assize doctor`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ from orchestrator.ledger.states import (
     OPEN_SLOTS,
     OPERATOR_CANCELLED,
     AttemptState,
+    EngineName,
+    ScreeningState,
     SlotState,
 )
 from scoring.vocabulary import OUTCOME_OF, Outcome, Reason
+
+SWEEP_MS: Final = 60_000
+"""How often lost messages are looked for; a queued slot that nobody was told of for two is a violation."""
 
 LEASE_MS: Final = 120_000
 """The lease of an attempt; two of them without a heartbeat are a violation."""
@@ -183,6 +188,27 @@ def _leases(connection: Connection, now: int) -> Iterator[str]:
         yield f"the lease of attempt {row.id} ran out {(now - row.lease_until_ms) // 1000} s ago"
 
 
+def _messages(connection: Connection, now: int) -> Iterator[str]:
+    """Only of campaigns on many hosts: on one machine no message is sent."""
+    before = now - 2 * SWEEP_MS
+    query = (
+        sa.select(TrySlot.id, TrySlot.queue, TrySlot.not_before_ms, TrySlot.updated_ms)
+        .join(Screening, Screening.id == TrySlot.screening_id)
+        .where(
+            Screening.engine == EngineName.CELERY,
+            Screening.state == ScreeningState.RUNNING,
+            Screening.stop_reason.is_(None),
+            TrySlot.state == SlotState.QUEUED,
+            TrySlot.sent_ms.is_(None),
+            TrySlot.not_before_ms < before,
+            TrySlot.updated_ms < before,
+        )
+    )
+    for row in connection.execute(query):
+        told = (now - max(row.not_before_ms, row.updated_ms)) // 1000
+        yield f"slot {row.id} of {row.queue} is queued for {told} s and no worker was told of it"
+
+
 def _certificates(connection: Connection, _now: int) -> Iterator[str]:
     premature = (
         sa.select(Certificate.id)
@@ -271,6 +297,7 @@ CHECKS: Final[tuple[tuple[int, str, Check], ...]] = (
     (7, "void spend is the platform's", _payers),
     (10, "re-runs are capped and every void attempt is explained", _reruns),
     (11, "every live attempt has a lease", _leases),
+    (11, "every queued slot was told to workers", _messages),
     (12, "certificates stand for ended attempts", _certificates),
     (12, "recorded attempts have evidence", _evidence),
     (14, "an outcome never changes", _outcomes_stand),

@@ -65,6 +65,48 @@ class HostOwner(Base):
     started_ms: Mapped[int] = mapped_column(BigInteger)
     beaten_ms: Mapped[int] = mapped_column(BigInteger)
     ended_ms: Mapped[int | None] = mapped_column(BigInteger)
+    worker_id: Mapped[str | None] = mapped_column(Id)
+
+
+class Host(Base):
+    """A named host of workers; on a draining one nothing is claimed, whatever process asks."""
+
+    __tablename__ = "host"
+    name: Mapped[str] = mapped_column(String(128), primary_key=True)
+    draining: Mapped[bool]
+    changed_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class Worker(Base):
+    """One worker or dispatcher process with everything that an operator wants to know of it.
+
+    Its attempts are run by children, each an owner (`host_owner.worker_id`). `swept_ms` and `reaped_ms` say
+    when it last looked for lost messages and for lost attempts.
+    """
+
+    __tablename__ = "worker"
+    id: Mapped[str] = mapped_column(Id, primary_key=True)
+    role: Mapped[str] = mapped_column(Word)
+    host_name: Mapped[str] = mapped_column(ForeignKey("host.name"))
+    machine: Mapped[str] = mapped_column(String(128))
+    boot_id: Mapped[str] = mapped_column(String(64))
+    pid_namespace: Mapped[str] = mapped_column(String(64))
+    pid: Mapped[int]
+    pid_started: Mapped[str] = mapped_column(String(32))
+    hardware_class: Mapped[str] = mapped_column(String(128))
+    slots: Mapped[int]
+    queues: Mapped[list[str]] = mapped_column(JSON)
+    children: Mapped[int]
+    refused: Mapped[int] = mapped_column(BigInteger)
+    started_ms: Mapped[int] = mapped_column(BigInteger)
+    beaten_ms: Mapped[int] = mapped_column(BigInteger)
+    swept_ms: Mapped[int | None] = mapped_column(BigInteger)
+    reaped_ms: Mapped[int | None] = mapped_column(BigInteger)
+    ended_ms: Mapped[int | None] = mapped_column(BigInteger)
+    __table_args__ = (
+        CheckConstraint("role IN ('worker', 'dispatcher')", name="role"),
+        CheckConstraint("slots >= 0 AND children >= 0 AND refused >= 0", name="numbers"),
+    )
 
 
 class Screening(Base):
@@ -93,6 +135,8 @@ class Screening(Base):
     reserved_nusd: Mapped[int] = mapped_column(BigInteger)
     state: Mapped[str] = mapped_column(Word)
     stop_reason: Mapped[str | None] = mapped_column(Word)
+    engine: Mapped[str] = mapped_column(Word, server_default="local")
+    share: Mapped[int] = mapped_column(server_default="1")
     created_ms: Mapped[int] = mapped_column(BigInteger)
     started_ms: Mapped[int | None] = mapped_column(BigInteger)
     closed_ms: Mapped[int | None] = mapped_column(BigInteger)
@@ -132,6 +176,7 @@ class TrySlot(Base):
     reason: Mapped[str | None] = mapped_column(Word)
     sent_ms: Mapped[int | None] = mapped_column(BigInteger)
     updated_ms: Mapped[int] = mapped_column(BigInteger)
+    queue: Mapped[str] = mapped_column(String(128), server_default="")
     __table_args__ = (
         UniqueConstraint("screening_id", "task_id", "k"),
         UniqueConstraint("screening_id", "start_order"),
@@ -146,6 +191,13 @@ class TrySlot(Base):
         CheckConstraint("k >= 1 AND token >= 0 AND reruns >= 0 AND reserved_nusd >= 0", name="numbers"),
         Index("ix_try_slot_status", "screening_id", "state", "outcome"),
         Index("ix_try_slot_order", "screening_id", "state", "start_order", "not_before_ms"),
+        Index(
+            "ix_try_slot_queued",
+            "queue",
+            "sent_ms",
+            sqlite_where=text("state = 'queued'"),
+            postgresql_where=text("state = 'queued'"),
+        ),
     )
 
 

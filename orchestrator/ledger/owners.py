@@ -68,6 +68,11 @@ def _started(pid: int) -> str | None:
     return fields[19]
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine is there; a zombie is not."""
+    return _started(pid) is not None
+
+
 @cache
 def _machine() -> tuple[str, str, str]:
     host = _read(Path("/etc/machine-id")) or platform.node()
@@ -98,8 +103,8 @@ def liveness(other: ProcessIdentity) -> Liveness:
     return Liveness.ALIVE if _started(other.pid) == other.pid_started else Liveness.DEAD
 
 
-def register(ledger: Ledger) -> Owner:
-    """Enter this process as an owner; one row per run."""
+def register(ledger: Ledger, worker_id: str | None = None) -> Owner:
+    """Enter this process as an owner; one row per run, or per child of the worker `worker_id`."""
     process = this_process()
     with ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
@@ -115,6 +120,7 @@ def register(ledger: Ledger) -> Owner:
                 "pid_started": process.pid_started,
                 "started_ms": now,
                 "beaten_ms": now,
+                "worker_id": worker_id,
             },
         )
     return owner

@@ -18,6 +18,7 @@ from orchestrator.ledger.states import (
     OPEN_SCREENINGS,
     OPERATOR_CANCELLED,
     RERUN_LIMIT,
+    EngineName,
     ScreeningState,
     SlotState,
     closing_state,
@@ -27,18 +28,25 @@ from scoring.vocabulary import Outcome
 
 @dataclass(frozen=True)
 class PlannedSlot:
-    """One try to be: `limit_ms` is all the time its attempt may take, clean-up included."""
+    """One try to be: `limit_ms` is all the time its attempt may take, clean-up included.
+
+    `queue` names the hosts that can hold it (`orchestrator.planning.classes`); the local engine needs none.
+    """
 
     task_id: str
     k: int
     start_order: int
     not_before_ms: int
     limit_ms: int
+    queue: str = ""
 
 
 @dataclass(frozen=True)
 class NewScreening:
-    """What `plan` writes down. Money in nano-USD; `cap_nusd` None means no cap."""
+    """What `plan` writes down. Money in nano-USD; `cap_nusd` None means no cap.
+
+    `engine` is the engine that serves it first; `share` its weight where screenings wait for the same hosts.
+    """
 
     identity: str
     pack_id: str
@@ -57,6 +65,8 @@ class NewScreening:
     cap_nusd: int | None = None
     try_cap_nusd: int = 0
     rerun_limit: int = RERUN_LIMIT
+    engine: EngineName = EngineName.LOCAL
+    share: int = 1
 
 
 def plan(ledger: Ledger, new: NewScreening, *, who: str, screening_id: str | None = None) -> str:
@@ -119,6 +129,8 @@ def _screening_row(new: NewScreening, screening_id: str, now: int) -> dict[str, 
         "used_nusd": 0,
         "reserved_nusd": 0,
         "state": ScreeningState.PLANNED,
+        "engine": new.engine,
+        "share": new.share,
         "created_ms": now,
     }
 
@@ -138,8 +150,32 @@ def _slot_row(slot: PlannedSlot, screening_id: str, now: int) -> dict[str, Any]:
         "reruns": 0,
         "interruptions": 0,
         "reserved_nusd": 0,
+        "queue": slot.queue,
         "updated_ms": now,
     }
+
+
+def hand_to(ledger: Ledger, screening_id: str, engine: EngineName, *, who: str, share: int = 1) -> bool:
+    """Let another engine serve an open screening; False when nothing changed.
+
+    Running attempts are not touched: claims and tokens are the same for every engine. Dispatchers of many
+    hosts send nothing of a screening that was handed to a single machine.
+    """
+    with ledger.unit_of_work() as connection:
+        moved = connection.execute(
+            sa.update(Screening)
+            .where(
+                Screening.id == screening_id,
+                Screening.state.in_(OPEN_SCREENINGS),
+                sa.or_(Screening.engine != engine, Screening.share != share),
+            )
+            .values(engine=engine, share=share)
+        )
+        if moved.rowcount != 1:
+            return False
+        now = ledger.clock(connection)
+        connection.execute(INSERT_EVENT, event_row(now, screening_id, "handed", who, reason=engine))
+        return True
 
 
 def start(ledger: Ledger, screening_id: str, *, who: str) -> bool:

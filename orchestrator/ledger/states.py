@@ -51,6 +51,13 @@ class ScreeningState(StrEnum):
     NOT_EVALUABLE = "not_evaluable"
 
 
+class EngineName(StrEnum):
+    """Which engine serves a screening."""
+
+    LOCAL = "local"
+    CELERY = "celery"
+
+
 OPEN_SLOTS: Final = frozenset({SlotState.PLANNED, SlotState.QUEUED, SlotState.RUNNING})
 ENDED_SLOTS: Final = frozenset(SlotState) - OPEN_SLOTS
 OPEN_SCREENINGS: Final = frozenset({ScreeningState.PLANNED, ScreeningState.RUNNING, ScreeningState.PAUSED})

@@ -18,10 +18,14 @@ from orchestrator.ledger.screenings import PlannedSlot
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """A task to be run; `limit_ms` is all the time one attempt of it may take, clean-up included."""
+    """A task to be run; `limit_ms` is all the time one attempt of it may take, clean-up included.
+
+    `queue` names the hosts that can hold it (`orchestrator.planning.classes`).
+    """
 
     task_id: str
     limit_ms: int
+    queue: str = ""
 
 
 def new_seed() -> str:
@@ -51,7 +55,7 @@ def plan_slots(
         order.extend((task, k) for task in block)
     starts = _starts(seed, len(order), start_ms, window_ms)
     return tuple(
-        PlannedSlot(task.task_id, k, place, start, task.limit_ms)
+        PlannedSlot(task.task_id, k, place, start, task.limit_ms, task.queue)
         for place, ((task, k), start) in enumerate(zip(order, starts, strict=True))
     )
 

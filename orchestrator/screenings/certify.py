@@ -294,7 +294,7 @@ class Certifier:
 
     def _usage(self, manifest_digest: str) -> Usage:
         """What follows from the transcript; an agent that calls no model can have used nothing."""
-        if self._bench.metering is None:
+        if not self._bench.agent.revision.models:
             return Usage.none_possible()
         store = self._installation.store
         manifest = EvidenceManifest.from_bytes(store.read(manifest_digest, MANIFEST_LIMIT_BYTES))

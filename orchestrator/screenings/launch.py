@@ -10,25 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.agents.registry import RegisteredAgent
-from orchestrator.engine.base import Callbacks, Engine, Progress, RunResult, Salvage, Settings
+from orchestrator.engine.base import Engine, Progress, RunResult, Settings
 from orchestrator.engine.local import LocalEngine
 from orchestrator.errors import UsageError
-from orchestrator.evidence import observed
 from orchestrator.evidence.errors import EvidenceError
 from orchestrator.host_abilities import require_conditions
 from orchestrator.ledger import queries
 from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.ledger.screenings import NewScreening
-from orchestrator.ledger.states import OPEN_SCREENINGS
-from orchestrator.ledger.suspicion import suspect_elsewhere
-from orchestrator.ledger.transitions import Claim, plan
-from orchestrator.observations import Observations
+from orchestrator.ledger.states import OPEN_SCREENINGS, EngineName
+from orchestrator.ledger.transitions import hand_to, plan
 from orchestrator.packs.pack import Pack, PackTask
+from orchestrator.planning.classes import queue_of
 from orchestrator.planning.conditions import ScreeningConditions, screening_identity
 from orchestrator.planning.plan import PlannedTask, new_seed, plan_slots
 from orchestrator.screenings.attempts import Runner, liveness_of, load_runner, with_bundles
+from orchestrator.screenings.callbacks import callbacks_for
 from orchestrator.screenings.certify import Certifier, UncertifiedError
-from orchestrator.screenings.floor import require_floor
 from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, comparability_of
@@ -38,16 +36,11 @@ from orchestrator.screenings.relaying import (
     Metering,
     conditions_for,
     forget_left,
-    left_transcript,
-    metered_nusd,
     metering_for,
 )
 from sandbox_images.engine import connect
 
 WHO = "operator"
-ENGINE_FOLDER = Path("/var/lib/docker")
-"""Where an engine keeps its files unless its operator chose another place; `assize doctor` shows which."""
-
 _GIB = 1 << 30
 _ENGINE_TIMEOUT_S = 20
 
@@ -194,7 +187,7 @@ def _plan(
         row = (open_ or known)[0]
         return row["id"], row["state"], True
     seed = new_seed()
-    planned = [PlannedTask(task.id, limit_ms(bench.caps(task))) for task in tasks]
+    planned = [_planned(bench, task) for task in tasks]
     revision = bench.agent.revision
     screening_id = plan(
         installation.ledger,
@@ -219,6 +212,12 @@ def _plan(
         who=WHO,
     )
     return screening_id, queries.screening(installation.ledger, screening_id)["state"], False
+
+
+def _planned(bench: Bench, task: PackTask) -> PlannedTask:
+    caps = bench.caps(task)
+    queue = queue_of(caps.cpus_milli, caps.memory_bytes, bench.conditions.hardware_class)
+    return PlannedTask(task.id, limit_ms(caps), queue)
 
 
 @dataclass(frozen=True)
@@ -260,15 +259,13 @@ def run(
     by_id = {one.screening_id: one for one in launches}
     warnings: list[str] = []
     with attempt_runner(installation, warnings, make_runner) as runner:
-        callbacks = Callbacks(
-            attempt=runner,
-            order_for=lambda held: by_id[held.screening_id].bench.order(held),
+        callbacks = replace(
+            callbacks_for(installation, runner, lambda held: by_id[held.screening_id].bench.order(held)),
             certify=lambda attempt_id: _certify(installation, by_id, attempt_id, warnings),
             progress=progress,
-            salvage=lambda held, seen: _salvage(installation, held, seen),
-            metered=lambda held: metered_nusd(installation.home, held.attempt_id),
-            admit=lambda: require_floor((installation.home.evidence, ENGINE_FOLDER)),
         )
+        for one in launches:
+            hand_to(installation.ledger, one.screening_id, EngineName.LOCAL, who=WHO)
         engine = LocalEngine(installation.ledger, callbacks, settings, who=WHO)
         with guard(engine):
             result = engine.run([one.screening_id for one in launches], parallel)
@@ -294,22 +291,6 @@ def _certify(
         # The relay's file of a private attempt that left no evidence is all that there is of it.
         if view.manifest_digest is not None or not by_id[view.row["screening_id"]].private:
             forget_left(installation.home, attempt_id)
-
-
-def _salvage(installation: Installation, held: Claim, seen: Observations) -> Salvage:
-    """Evidence of an attempt that gave no report: what was observed, and what its relay had written."""
-    seen = replace(seen, suspect_elsewhere=suspect_elsewhere(installation.ledger, held))
-    try:
-        digest, _ = observed.seal_alone(
-            installation.store,
-            attempt_id=held.attempt_id,
-            try_id=held.slot_id,
-            seen=seen,
-            transcript=left_transcript(installation.home, held.attempt_id),
-        )
-    except EvidenceError:
-        return Salvage(seen)
-    return Salvage(seen, digest)
 
 
 def has_summary(installation: Installation, screening_id: str) -> bool:

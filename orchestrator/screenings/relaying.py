@@ -176,9 +176,16 @@ def conditions_for(agent: RegisteredAgent, conditions: ScreeningConditions) -> S
 
 
 def metering_for(
-    home: Home, agent: RegisteredAgent, conditions: ScreeningConditions, say: Callable[[str], None]
+    home: Home,
+    agent: RegisteredAgent,
+    conditions: ScreeningConditions,
+    say: Callable[[str], None],
+    *,
+    image: str | None = None,
 ) -> Metering | None:
     """The relay's terms for an agent's screening; None for an agent that calls no model.
+
+    With `image` no engine is asked for the forwarder's image: for terms that are only looked at.
 
     Raises `UsageError` for a model without a price, a provider without a key or with no format of the
     agent's, and a try cap that pays for no call, before anything is planned.
@@ -206,7 +213,7 @@ def metering_for(
         accounts=accounts_path,
         rehearsal=script,
         state_root=home.root / "relay",
-        forwarder_image=_forwarder_image(home, say),
+        forwarder_image=_forwarder_image(home, say) if image is None else image,
     )
     return Metering(terms, wire, output_tokens)
 

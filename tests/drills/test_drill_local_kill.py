@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -21,6 +20,9 @@ from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.invariants import violations
 from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.states import AttemptState, SlotState
+from tests.assets.services import fixtures as services
+
+ledger_url = services.ledger_url
 
 PRICE = 10
 
@@ -114,11 +116,6 @@ class Child:
 
     def count(self, word: str) -> int:
         return sum(line.startswith(word) for line in self.lines)
-
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
 @pytest.fixture

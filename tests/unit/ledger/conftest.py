@@ -1,9 +1,8 @@
-"""A fresh ledger per test. `ledger_url` is the one place where another database can be added."""
+"""A fresh ledger per test and database: every test of this folder that opens one runs on both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy.engine import Connection
@@ -14,6 +13,9 @@ from orchestrator.ledger.owners import register
 from orchestrator.ledger.transitions import AttemptEnd
 from orchestrator.observations import Observations
 from scoring.vocabulary import OUTCOME_OF, Phase, Reason
+from tests.assets.services import fixtures as services
+
+ledger_url = services.ledger_url
 
 
 class ManualClock:
@@ -24,12 +26,6 @@ class ManualClock:
 
     def __call__(self, _connection: Connection) -> int:
         return self.now_ms
-
-
-@pytest.fixture(params=["sqlite"])
-def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    assert request.param == "sqlite"
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.invariants import CHECKS, violations
 from orchestrator.ledger.records import CertificateKind, add_certificate
 from orchestrator.ledger.rules import RULES
+from orchestrator.ledger.states import EngineName
 from orchestrator.ledger.transitions import AttemptEnd, claim, end_attempt, queue, start
 from scoring.vocabulary import Reason
 
@@ -33,6 +34,10 @@ DAMAGE = {
     "void spend is the platform's": "UPDATE spend_entry SET payer = 'agent'",
     "re-runs are capped and every void attempt is explained": "UPDATE try_slot SET reruns = 3",
     "every live attempt has a lease": "UPDATE attempt SET lease_until_ms = 1 WHERE state = 'live'",
+    "every queued slot was told to workers": (
+        "UPDATE try_slot SET state = 'queued', sent_ms = NULL, not_before_ms = 0, updated_ms = 0"
+        " WHERE state = 'running'"
+    ),
     "certificates stand for ended attempts": (
         "UPDATE certificate SET attempt_id = (SELECT id FROM attempt WHERE state = 'live') WHERE kind = 'try'"
     ),
@@ -44,7 +49,7 @@ DAMAGE = {
 @pytest.fixture
 def busy(ledger: Ledger, owner_id: str, end: MakeEnd) -> str:
     """A recorded, a void and a live attempt, certificates and spend; sound."""
-    screening = plan_stub(ledger, ["a", "b", "c"], tries=1)
+    screening = plan_stub(ledger, ["a", "b", "c"], tries=1, engine=EngineName.CELERY)
     start(ledger, screening, who="test")
     queue(ledger, screening, 5)
     for reason in (Reason.WRONG_OUTPUT, Reason.ENGINE_ERROR, None):

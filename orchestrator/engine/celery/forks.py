@@ -1,0 +1,37 @@
+"""A thread that uses the database beside a pool that forks: no fork while it is inside.
+
+A child inherits every lock that another thread held at the fork, for ever (SQLite and libpq have locks of
+their own). The keeper's steps are short, so a fork waits for the end of one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class ForkGuard:
+    """Hold it around work that must not be cut in two by a fork of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        os.register_at_fork(
+            before=self._before, after_in_parent=self._after_in_parent, after_in_child=self._after_in_child
+        )
+
+    def _before(self) -> None:
+        self._lock.acquire()
+
+    def _after_in_parent(self) -> None:
+        self._lock.release()
+
+    def _after_in_child(self) -> None:
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No fork in here."""
+        with self._lock:
+            yield

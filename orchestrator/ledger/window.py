@@ -1,0 +1,266 @@
+"""Which slots are told to workers now: the window of many hosts, and what must be told again.
+
+The database is the queue. A broker holds a few messages for each free place at any time, so that order,
+fairness, pause and cancel are one query each and never need a purge (reference/distribution.md 4.5).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.dispatch import Message, move
+from orchestrator.ledger.models import Host, Screening, TrySlot, Worker
+from orchestrator.ledger.states import OPEN_SCREENINGS, OPEN_SLOTS, EngineName, ScreeningState, SlotState
+
+_TURN: Final = 0x617373697A65
+"""Key of the advisory lock that lets one dispatcher of many fill the windows at a time."""
+_RESEND: Final = 1000
+"""Messages that one sweep sends again at most; the next one goes on."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A screening that waits for one queue: its weight, its tries that are busy, and how many may start."""
+
+    screening_id: str
+    share: int
+    busy: int
+    ready: int
+
+
+def allot(room: int, demands: Sequence[Demand]) -> dict[str, int]:
+    """Share `room` places among screenings: the next place is for whoever has least per share; pure.
+
+    Busy tries count, so a screening that joins late catches up. Ties go by position. Nobody gets more than
+    is ready; places that nobody wants stay free.
+    """
+    given = dict.fromkeys((one.screening_id for one in demands), 0)
+    heap = [(one.busy / one.share, place) for place, one in enumerate(demands) if one.ready > 0]
+    heapq.heapify(heap)
+    for _ in range(room):
+        if not heap:
+            break
+        _, place = heapq.heappop(heap)
+        one = demands[place]
+        given[one.screening_id] += 1
+        taken = given[one.screening_id]
+        if taken < one.ready:
+            heapq.heappush(heap, ((one.busy + taken) / one.share, place))
+    return {screening_id: count for screening_id, count in given.items() if count}
+
+
+@dataclass(frozen=True)
+class _Head:
+    id: str
+    share: int
+    affordable: int | None
+    try_cap_nusd: int
+
+
+def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Message]:
+    """Transition 1 for every screening of many hosts: fill each queue up to `capacity`; the messages to send.
+
+    `capacity` maps a queue to the most messages that may wait in it. Of several dispatchers one fills at a
+    time; another one that comes meanwhile returns nothing. Money is reserved in the same unit.
+    """
+    with ledger.unit_of_work() as connection:
+        if not _my_turn(connection):
+            return []
+        now = ledger.clock(connection)
+        heads = _heads(connection)
+        if not heads:
+            return []
+        ready, busy, waiting = _counts(connection, [head.id for head in heads], now)
+        messages: list[Message] = []
+        for queue, most in sorted(capacity.items()):
+            demands = []
+            for head in heads:
+                wanted = ready.get((head.id, queue), 0)
+                if head.affordable is not None:
+                    wanted = min(wanted, head.affordable)
+                demands.append(Demand(head.id, head.share, busy.get((head.id, queue), 0), wanted))
+            allotted = allot(most - waiting.get(queue, 0), demands)
+            for place, head in enumerate(heads):
+                count = allotted.get(head.id, 0)
+                if not count:
+                    continue
+                messages += move(connection, head.id, count, head.try_cap_nusd, now, who, queue)
+                if head.affordable is not None:
+                    heads[place] = _Head(head.id, head.share, head.affordable - count, head.try_cap_nusd)
+        return messages
+
+
+def _my_turn(connection: Connection) -> bool:
+    """SQLite has one writer anyway."""
+    if connection.dialect.name != "postgresql":
+        return True
+    return bool(connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(_TURN))))
+
+
+def _heads(connection: Connection) -> list[_Head]:
+    query = (
+        sa.select(
+            Screening.id,
+            Screening.share,
+            Screening.cap_nusd,
+            Screening.used_nusd,
+            Screening.reserved_nusd,
+            Screening.try_cap_nusd,
+        )
+        .where(
+            Screening.engine == EngineName.CELERY,
+            Screening.state == ScreeningState.RUNNING,
+            Screening.stop_reason.is_(None),
+        )
+        .order_by(Screening.created_ms, Screening.id)
+        # Not FOR UPDATE: that would wait for every event that is just being written.
+        .with_for_update(key_share=True)
+    )
+    heads = []
+    for row in connection.execute(query):
+        affordable = None
+        if row.cap_nusd is not None and row.try_cap_nusd:
+            affordable = (row.cap_nusd - row.used_nusd - row.reserved_nusd) // row.try_cap_nusd
+        heads.append(_Head(row.id, row.share, affordable, row.try_cap_nusd))
+    return heads
+
+
+_Counts = dict[tuple[str, str], int]
+
+
+def _counts(connection: Connection, ids: Sequence[str], now: int) -> tuple[_Counts, _Counts, dict[str, int]]:
+    """(slots that may start, queued and running ones) by screening and queue; queued ones by queue."""
+    query = (
+        sa.select(TrySlot.screening_id, TrySlot.queue, TrySlot.state, sa.func.count())
+        .where(
+            TrySlot.screening_id.in_(ids),
+            TrySlot.state.in_(OPEN_SLOTS),
+            sa.or_(TrySlot.state != SlotState.PLANNED, TrySlot.not_before_ms <= now),
+        )
+        .group_by(TrySlot.screening_id, TrySlot.queue, TrySlot.state)
+    )
+    ready: _Counts = {}
+    busy: _Counts = {}
+    waiting: dict[str, int] = {}
+    for screening_id, queue, state, count in connection.execute(query):
+        key = (screening_id, queue)
+        if state == SlotState.PLANNED:
+            ready[key] = count
+            continue
+        busy[key] = busy.get(key, 0) + count
+        if state == SlotState.QUEUED:
+            waiting[queue] = waiting.get(queue, 0) + count
+    return ready, busy, waiting
+
+
+def _waiting(now: sa.ColumnElement[int] | int) -> tuple[sa.ColumnElement[bool], ...]:
+    """Queued slots of running screenings of many hosts that may start now."""
+    served = (
+        sa.select(Screening.id)
+        .where(
+            Screening.id == TrySlot.screening_id,
+            Screening.engine == EngineName.CELERY,
+            Screening.state == ScreeningState.RUNNING,
+            Screening.stop_reason.is_(None),
+        )
+        .exists()
+    )
+    return (TrySlot.state == SlotState.QUEUED, TrySlot.not_before_ms <= now, served)
+
+
+def expected(ledger: Ledger) -> dict[str, int]:
+    """How many messages must at least be waiting in each queue: one for every queued slot that was sent."""
+    with ledger.reading() as connection:
+        now = ledger.clock(connection)
+        rows = connection.execute(
+            sa.select(TrySlot.queue, sa.func.count())
+            .where(*_waiting(now), TrySlot.sent_ms.is_not(None))
+            .group_by(TrySlot.queue)
+        ).all()
+    return {row[0]: row[1] for row in rows}
+
+
+def unsent(ledger: Ledger) -> list[Message]:
+    """Queued slots whose own message was never sent (re-runs after their pause); now marked as sent."""
+    return _mark(ledger, TrySlot.sent_ms.is_(None))
+
+
+def overdue(ledger: Ledger, queues: Collection[str], *, older_ms: int) -> list[Message]:
+    """Transition 2: slots of `queues` that were sent more than `older_ms` ago; marked as sent again.
+
+    The generation stays, so a message that turns up after all is a harmless duplicate.
+    """
+    if not queues:
+        return []
+    return _mark(ledger, TrySlot.queue.in_(sorted(queues)), older_ms=older_ms)
+
+
+def _mark(ledger: Ledger, *which: sa.ColumnElement[bool], older_ms: int | None = None) -> list[Message]:
+    with ledger.unit_of_work() as connection:
+        now = ledger.clock(connection)
+        conditions = [*which, *_waiting(now)]
+        if older_ms is not None:
+            conditions.append(TrySlot.sent_ms < now - older_ms)
+        chosen = sa.select(TrySlot.id).where(*conditions).order_by(TrySlot.sent_ms).limit(_RESEND)
+        # The conditions are asked again: of two sweeps at once the later one must find nothing.
+        rows = connection.execute(
+            sa.update(TrySlot)
+            .where(TrySlot.id.in_(chosen), *conditions)
+            .values(sent_ms=now, updated_ms=now)
+            .returning(TrySlot.id, TrySlot.generation, TrySlot.queue, TrySlot.limit_ms)
+        ).all()
+    return [Message(row.id, row.generation, row.queue, row.limit_ms) for row in rows]
+
+
+def give_back(ledger: Ledger, slot_id: str, generation: int, *, draining: str | None = None) -> bool:
+    """A message that was taken and not claimed, since its host is unfit: send it again at once.
+
+    With `draining`, the id of a worker, only if that worker's host is draining.
+    """
+    conditions = [
+        TrySlot.id == slot_id,
+        TrySlot.generation == generation,
+        TrySlot.state == SlotState.QUEUED,
+    ]
+    if draining is not None:
+        host = (
+            sa.select(Host.name)
+            .join(Worker, Worker.host_name == Host.name)
+            .where(Worker.id == draining, Host.draining)
+        )
+        conditions.append(host.exists())
+    with ledger.unit_of_work() as connection:
+        return connection.execute(sa.update(TrySlot).where(*conditions).values(sent_ms=None)).rowcount == 1
+
+
+def finished(ledger: Ledger) -> list[str]:
+    """Open screenings of many hosts that have no open slot: to be closed."""
+    open_slot = (
+        sa.select(TrySlot.id)
+        .where(TrySlot.screening_id == Screening.id, TrySlot.state.in_(OPEN_SLOTS))
+        .exists()
+    )
+    query = sa.select(Screening.id).where(
+        Screening.engine == EngineName.CELERY, Screening.state.in_(OPEN_SCREENINGS), sa.not_(open_slot)
+    )
+    with ledger.reading() as connection:
+        return list(connection.scalars(query))
+
+
+def unaffordable(ledger: Ledger) -> list[str]:
+    """Running screenings of many hosts whose cap has no room for another try."""
+    query = sa.select(Screening.id).where(
+        Screening.engine == EngineName.CELERY,
+        Screening.state == ScreeningState.RUNNING,
+        Screening.stop_reason.is_(None),
+        Screening.used_nusd + Screening.reserved_nusd + Screening.try_cap_nusd > Screening.cap_nusd,
+    )
+    with ledger.reading() as connection:
+        return list(connection.scalars(query))

@@ -1,0 +1,124 @@
+"""The signer of campaigns on many hosts: certifies what workers recorded, closes what is complete.
+
+It runs apart from workers, which hold no key: in `assize dispatch`, or in the `assize screen` that started
+the campaign. One process of a home certifies at a time; another one that comes meanwhile leaves it to it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+
+from orchestrator.errors import AssizeError
+from orchestrator.evidence.errors import EvidenceError
+from orchestrator.ledger import queries
+from orchestrator.ledger.models import Attempt, Certificate, Screening
+from orchestrator.ledger.records import CertificateKind
+from orchestrator.ledger.states import CLOSED_SCREENINGS, EngineName
+from orchestrator.screenings.certify import Certifier, UncertifiedError
+from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.kept import KeptError, signing_bench
+from orchestrator.screenings.private import is_private
+from orchestrator.screenings.relaying import forget_left
+
+_LOCK: Final = "notary.lock"
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[bool]:
+    """Whether this process may certify now; the kernel lets go of it when the process dies."""
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+class Notary:
+    """Certifies every screening of many hosts in one home; `turn` is called again and again."""
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+        self._signer = installation.signer()
+        self._issuer = installation.trust_root().issuer
+        self._certifiers: dict[str, Certifier] = {}
+
+    def turn(self) -> list[str]:
+        """Certify what has ended, sign summaries of what is closed; returns what was left undone, and why.
+
+        What could not be certified stays on the list and is tried again at the next turn.
+        """
+        with only_one(self._installation.home.keys) as mine:
+            return self._turn() if mine else []
+
+    def _turn(self) -> list[str]:
+        undone = []
+        for screening_id in _unfinished(self._installation):
+            if is_private(self._installation.ledger, screening_id):
+                continue
+            try:
+                certifier = self._certifier(screening_id)
+            except (KeptError, AssizeError) as error:
+                undone.append(f"screening {screening_id}: {error.message}")
+                continue
+            left = self._certify(certifier, screening_id)
+            undone += left
+            closed = queries.screening(self._installation.ledger, screening_id)["closed_ms"] is not None
+            if closed and not left:
+                certifier.close()
+        return undone
+
+    def _certify(self, certifier: Certifier, screening_id: str) -> list[str]:
+        undone = []
+        for attempt_id in queries.certifiable(self._installation.ledger, [screening_id]):
+            try:
+                certifier.certify(attempt_id)
+            except (UncertifiedError, EvidenceError) as error:
+                undone.append(f"not certified: {error.message}")
+            else:
+                forget_left(self._installation.home, attempt_id)
+        return undone
+
+    def _certifier(self, screening_id: str) -> Certifier:
+        found = self._certifiers.get(screening_id)
+        if found is None:
+            bench = signing_bench(self._installation, screening_id)
+            found = Certifier(self._installation, self._signer, self._issuer, bench, screening_id)
+            self._certifiers[screening_id] = found
+        return found
+
+
+def _unfinished(installation: Installation) -> list[str]:
+    """Screenings of many hosts with an ended attempt that has no certificate, or closed without a summary."""
+    uncertified = (
+        sa.select(Attempt.id)
+        .outerjoin(Certificate, Certificate.attempt_id == Attempt.id)
+        .where(Attempt.screening_id == Screening.id, Attempt.outcome.is_not(None), Certificate.id.is_(None))
+        .exists()
+    )
+    summary = (
+        sa.select(Certificate.id)
+        .where(Certificate.screening_id == Screening.id, Certificate.kind == CertificateKind.SUMMARY)
+        .exists()
+    )
+    query = (
+        sa.select(Screening.id)
+        .where(
+            Screening.engine == EngineName.CELERY,
+            sa.or_(uncertified, sa.and_(Screening.state.in_(CLOSED_SCREENINGS), sa.not_(summary))),
+        )
+        .order_by(Screening.created_ms, Screening.id)
+    )
+    with installation.ledger.reading() as connection:
+        return list(connection.scalars(query))

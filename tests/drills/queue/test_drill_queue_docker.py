@@ -1,0 +1,156 @@
+"""A real screening on a real worker: watched, left, its worker killed, taken up again, verified.
+
+One task of coding-core with oracle and nop; Docker, Redis, processes and commands are real.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.home import Home
+from orchestrator.ledger import queries
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.invariants import violations
+from orchestrator.screenings.installation import Installation
+from tests.assets.services.own import wait_until
+from tests.assets.services.redis import RedisServer
+from workers.sandbox.client import Engine
+
+pytestmark = pytest.mark.docker
+ASSIZE = [sys.executable, "-c", "from orchestrator.cli.main import main; main()"]
+SCREEN = ["screen", "coding-core", "--task", "cron-next-run", "--agent", "oracle", "--agent", "nop"]
+WITHIN_S = 180.0
+
+
+class Program:
+    """The program in one home with one broker."""
+
+    def __init__(self, home: Path, broker: str) -> None:
+        self.home = home
+        root = str(Path(__file__).parents[3])
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": root,
+            "ASSIZE_HOME": str(home),
+            "ASSIZE_BROKER_URL": broker,
+        }
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*ASSIZE, *arguments],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [*ASSIZE, *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def program(redis_server: RedisServer, tmp_path: Path) -> Iterator[Program]:
+    home = tmp_path / "home"
+    home.mkdir()
+    shared = Path(os.environ.get("ASSIZE_HOME", "")) / "images.lock.json"
+    if shared.is_file():
+        shutil.copy(shared, home)  # images that are there already are not built again
+    made = Program(home, redis_server.url)
+    yield made
+    for process in made.processes:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@pytest.fixture
+def installation(program: Program) -> Iterator[Installation]:
+    opened = Installation.open(Home(program.home))
+    yield opened
+    opened.close()
+
+
+def containers(engine: Engine, installation: Installation) -> set[str]:
+    """The `assize.attempt` labels of what this home has in the engine."""
+    found = engine.api.containers(all=True, filters={"label": f"assize.home={installation.label}"})
+    return {str(one["Labels"]["assize.attempt"]) for one in found}
+
+
+def lost_labels(ledger: Ledger) -> set[str]:
+    """`<slot>/<token>` of every attempt that was lost with its worker."""
+    found = set()
+    for row in queries.screenings(ledger):
+        for view in queries.tries(ledger, row["id"]):
+            for one in queries.show_try(ledger, view.row["id"]).attempts:
+                if one.row["reason"] == "worker_lost":
+                    found.add(f"{one.row['slot_id']}/{one.row['token']}")
+    return found
+
+
+def soon(fact: Callable[[], bool], what: str) -> None:
+    wait_until(fact, what, within_s=WITHIN_S)
+
+
+def test_a_campaign_outlives_its_watcher_and_its_worker(
+    program: Program, installation: Installation, engine: Engine
+) -> None:
+    """Ctrl-C leaves, kill -9 of a worker costs one re-run and leaves no container, the result verifies."""
+    worker = program.start("worker", "run", "--slots", "2")
+    screen = program.start(*SCREEN, "--tries", "1", "--engine", "celery")
+    soon(lambda: any("/" in one and "owner" not in one for one in containers(engine, installation)), "a try")
+    screen.send_signal(signal.SIGINT)
+    said, _ = screen.communicate(timeout=WITHIN_S)
+    assert screen.returncode == 130 and "the same command comes back" in said, said
+    before = {one for one in containers(engine, installation) if not one.startswith(("owner/", "bundle/"))}
+    os.killpg(worker.pid, signal.SIGKILL)
+    worker.wait()
+    assert before, "a try was running when its worker was killed"
+
+    second = program.start("worker", "run", "--slots", "2")
+    soon(lambda: before <= lost_labels(installation.ledger), "the lost attempts are taken over")
+    soon(lambda: not before & containers(engine, installation), "what they left is removed")
+
+    code, said = program.run(*SCREEN, "--tries", "1", "--engine", "celery", "--json")
+    assert code == 3, said  # one task of a pack does not count in full
+    bundles = sorted(program.home.glob("certificates/*/screening.zip"))
+    assert len(bundles) == 2
+    for bundle in bundles:
+        code, said = program.run("verify", str(bundle))
+        assert code in (0, 3) and "authentic   yes" in said and "COMPLETE    yes" in said, said
+    assert violations(installation.ledger) == []
+    assert _ends(installation.ledger) == {"oracle": "recorded/passed", "nop": "recorded/failed"}
+
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(WITHIN_S) == 0
+    assert containers(engine, installation) == set()
+
+
+def _ends(ledger: Ledger) -> dict[str, str]:
+    found: dict[str, Any] = {}
+    for row in queries.screenings(ledger):
+        (view,) = queries.tries(ledger, row["id"])
+        found[row["agent_id"]] = f"{view.row['state']}/{view.row['outcome']}"
+    return found
