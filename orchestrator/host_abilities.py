@@ -143,10 +143,13 @@ def _cgroups(seen: Seen) -> Ability:
     )
 
 
-def _userns(seen: Seen) -> Ability:
+def _remapped(seen: Seen) -> list[str]:
     options = [str(one) for one in seen.info.get("SecurityOptions") or ()]
-    found = [one for one in options if one.startswith(("name=userns", "name=rootless"))]
-    if found:
+    return [one for one in options if one.startswith(("name=userns", "name=rootless"))]
+
+
+def _userns(seen: Seen) -> Ability:
+    if found := _remapped(seen):
         return Ability("user namespaces", True, f"{', '.join(found)}: root in a sandbox is nobody outside")
     return Ability(
         "user namespaces",
@@ -184,7 +187,19 @@ def _quota(seen: Seen) -> Ability:
     )
 
 
+def _of_roots_only(what: str) -> Ability:
+    """Tried on an engine of 20.10: volumes come to be root's of the container; other users cannot write."""
+    return Ability(
+        what,
+        False,
+        "this engine remaps users and gives sized places to root: no agent of another user could write",
+        "screen with --disk writable on this host, or use an engine without userns-remap for sized disks",
+    )
+
+
 def _strict(seen: Seen) -> Ability:
+    if _remapped(seen):
+        return _of_roots_only("strict disk")
     if seen.layers_readable:
         return Ability(
             "strict disk", True, "read-only root with sized places; the engine's folders are readable"
@@ -198,6 +213,8 @@ def _strict(seen: Seen) -> Ability:
 
 
 def _loop(seen: Seen) -> Ability:
+    if _remapped(seen):
+        return _of_roots_only("loop disk")
     lacking = list(seen.loop_missing)
     if not seen.loop_control:
         lacking.append("access to /dev/loop-control as root")

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Final
 
 from workers.errors import ContainerGoneError, WorkerError
 from workers.sandbox.container import Container
 from workers.sandbox.freezer import Freezer
 from workers.sandbox.guard import Hold
-from workers.sandbox.proofs import name_of
-
-_RUNTIME: Final = "runc"
-"""How the names of the runtime's processes begin, until they become the command."""
+from workers.sandbox.proofs import RUNTIME_NAME, name_of
 
 
 class FrozenHold:
@@ -39,7 +35,7 @@ class FrozenHold:
 
     def begun(self) -> bool:
         """See `Hold`; the runtime's own process is there first, and must not be frozen."""
-        return any(not name_of(pid).startswith(_RUNTIME) for pid in self._pids() - self._before)
+        return any(not name_of(pid).startswith(RUNTIME_NAME) for pid in self._pids() - self._before)
 
     def begin(self) -> None:
         """See `Hold`; a container that is gone is as still as it can be."""

@@ -7,6 +7,7 @@ forge anything: in the host's cgroup file system and in `/proc`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,8 +16,13 @@ from workers.errors import SandboxMismatchError
 from workers.sandbox.counters import set_limits
 from workers.sandbox.options import OWN_KERNEL
 
+RUNTIME_NAME: Final = "runc"
+"""How the names of the runtime's own processes begin, until they become the command."""
+
 _PROC: Final = Path("/proc")
 _SANDBOX_WORD: Final = "runsc"
+_BEGIN_S: Final = 5.0
+_AGAIN_S: Final = 0.002
 _FILE_SIZE: Final = "Max file size"
 _FILTER: Final = "2"
 """How the kernel tells that a process has a filter (1 is the strict mode of old)."""
@@ -31,10 +37,10 @@ def program_of(pid: int, proc: Path = _PROC) -> str | None:
         return None
 
 
-def name_of(pid: int, proc: Path = _PROC) -> str:
+def name_of(pid: int) -> str:
     """The kernel's name of a process, which it may change itself; empty when it is gone."""
     try:
-        return (proc / str(pid) / "comm").read_text(errors="replace").strip()
+        return (_PROC / str(pid) / "comm").read_text(errors="replace").strip()
     except OSError:
         return ""
 
@@ -107,8 +113,21 @@ def require_file_limit(pid: int, body: Mapping[str, Any]) -> int | None:
     return found
 
 
+def await_command(pid: int) -> None:
+    """Wait until the runtime's own process has become PID 1: it sets the filter at the very last.
+
+    The engine's answer to a start may come a moment before (seen on a busy machine). Bounded: what is still
+    the runtime's then is looked at as it is.
+    """
+    until = time.monotonic() + _BEGIN_S
+    while name_of(pid).startswith(RUNTIME_NAME) and time.monotonic() < until:
+        time.sleep(_AGAIN_S)
+
+
 def prove(container_id: str, pid: int, body: Mapping[str, Any]) -> dict[str, Any]:
     """All of this of a started container whose PID 1 is `pid` on the host (0: not told); for the evidence."""
+    if pid:
+        await_command(pid)
     program = program_of(pid) if pid else None
     require_runtime(str(body["HostConfig"]["Runtime"]), program)
     found: dict[str, Any] = {"program": program, "limits": require_limits(container_id, body)}

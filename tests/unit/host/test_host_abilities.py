@@ -16,7 +16,7 @@ from orchestrator.host_abilities import Seen, as_data, judge, observe, require_c
 INFO: dict[str, Any] = {
     "CgroupVersion": "2",
     "CgroupDriver": "systemd",
-    "SecurityOptions": ["name=seccomp,profile=builtin", "name=userns"],
+    "SecurityOptions": ["name=seccomp,profile=builtin"],
     "Runtimes": {
         "runc": {"path": "runc"},
         "runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--network=none"]},
@@ -43,10 +43,17 @@ def abilities(**changes: Any) -> dict[str, tuple[bool, str, str | None]]:
     return {one.name: (one.holds, one.detail, one.mend) for one in found}
 
 
+REMAPPED = {**INFO, "SecurityOptions": ["name=seccomp,profile=builtin", "name=userns"]}
+
+
 def test_a_host_that_can_everything() -> None:
-    """Issue 6: cgroups, user namespaces, seccomp, quota, disks and runtimes, each with what was found."""
-    found = abilities()
-    assert all(holds for holds, *_ in found.values())
+    """Issue 6: cgroups, user namespaces, seccomp, quota, disks and runtimes, each with what was found.
+
+    Remapped users and sized disks exclude each other, so there are two such hosts.
+    """
+    found, remapped = abilities(), abilities(info=REMAPPED)
+    assert [name for name, (holds, *_) in found.items() if not holds] == ["user namespaces"]
+    assert [name for name, (holds, *_) in remapped.items() if not holds] == ["strict disk", "loop disk"]
     assert list(found) == [
         "cgroup counters",
         "user namespaces",
@@ -65,7 +72,9 @@ def test_a_host_that_can_everything() -> None:
     ("name", "changes", "word"),
     [
         ("cgroup counters", {"cgroups_readable": False}, "/sys/fs/cgroup"),
-        ("user namespaces", {"info": {**INFO, "SecurityOptions": ["name=seccomp"]}}, "userns-remap"),
+        ("user namespaces", {}, "userns-remap"),
+        ("strict disk", {"info": REMAPPED}, "--disk writable"),
+        ("loop disk", {"info": REMAPPED}, "--disk writable"),
         ("seccomp", {"info": {**INFO, "SecurityOptions": ["name=userns"]}}, "seccomp"),
         ("seccomp", {"info": {**INFO, "SecurityOptions": ["name=seccomp,profile=unconfined"]}}, "unconfined"),
         ("disk quota", {"quota": QUOTA}, "--disk strict"),
@@ -142,6 +151,10 @@ def test_a_condition_that_the_host_cannot_give_is_refused(monkeypatch: pytest.Mo
         with pytest.raises(HostError, match=f"no {disk} disk here") as caught:
             require_conditions(None, "runc", disk)
         assert caught.value.hint is not None
+    require_conditions(None, "runc", "writable")
+    monkeypatch.setattr(host_abilities, "observe", lambda api: replace(WHOLE, info=REMAPPED))
+    with pytest.raises(HostError, match="remaps users"):
+        require_conditions(None, "runc", "strict")
     require_conditions(None, "runc", "writable")
 
     def silent(api: Any) -> Seen:

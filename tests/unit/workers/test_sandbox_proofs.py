@@ -144,3 +144,19 @@ def test_a_process_without_a_filter_is_noticed(
             proofs.require_filter(5, body)
         return
     assert proofs.require_filter(5, body) is found
+
+
+def test_the_runtimes_own_process_is_not_taken_for_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen on a busy machine: started, by the engine's word, and not yet become PID 1, without its filter."""
+    monkeypatch.setattr(proofs, "_PROC", tmp_path)
+    monkeypatch.setattr(proofs, "_BEGIN_S", 60.0)
+    (tmp_path / "5").mkdir()
+    told = iter(["runc:[2:INIT]", "runc:[2:INIT]", "docker-init"])
+    monkeypatch.setattr(proofs, "name_of", lambda pid: next(told))
+    proofs.await_command(5)
+    assert next(told, None) is None
+    monkeypatch.setattr(proofs, "_BEGIN_S", 0.0)
+    monkeypatch.setattr(proofs, "name_of", lambda pid: "runc")
+    proofs.await_command(5)
