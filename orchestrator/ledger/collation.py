@@ -1,8 +1,8 @@
 """Text is compared byte by byte on PostgreSQL too, whatever language the server speaks.
 
-Prefixes of ids are looked up as ranges and listings are sorted by task: under a linguistic collation "~" sorts
-before letters and a range finds nothing. SQLite compares bytes, and so does Python. As with the triggers no
-revision has to remember it: `ensure_collation` mends every text column after each upgrade.
+Prefixes of ids are looked up as ranges and listings are sorted by task: under a linguistic collation "~"
+sorts before letters and a range finds nothing. SQLite compares bytes, and so does Python. As with the
+triggers no revision has to remember it: `ensure_collation` mends every text column after each upgrade.
 """
 
 from __future__ import annotations

@@ -174,7 +174,9 @@ def _end(
 
 
 def _is_stopped(connection: Connection, screening_id: str) -> bool:
-    query = sa.select(Screening.stop_reason).where(Screening.id == screening_id).with_for_update(key_share=True)
+    query = (
+        sa.select(Screening.stop_reason).where(Screening.id == screening_id).with_for_update(key_share=True)
+    )
     return connection.scalar(query) is not None
 
 

@@ -20,6 +20,7 @@ from orchestrator.ledger.collation import ensure_collation
 from orchestrator.ledger.db import Clock, Ledger, create_engine, sqlite_file, system_clock
 from orchestrator.ledger.errors import SchemaError
 from orchestrator.ledger.models import Base
+from orchestrator.ledger.roles import regrant
 from orchestrator.ledger.rules import check_rules, ensure_rules
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def _upgrade(ledger: Ledger) -> Path | None:
         ensure_collation(connection)
         ensure_rules(connection)
         check_rules(connection)
+        regrant(connection)
     return copy
 
 
@@ -157,7 +159,9 @@ def _config(url: str | URL) -> Config:
     config = Config()
     config.set_main_option("script_location", "orchestrator.ledger:migrations")
     config.set_main_option("path_separator", "os")
-    config.set_main_option("sqlalchemy.url", make_url(url).render_as_string(hide_password=True).replace("%", "%%"))
+    config.set_main_option(
+        "sqlalchemy.url", make_url(url).render_as_string(hide_password=True).replace("%", "%%")
+    )
     return config
 
 

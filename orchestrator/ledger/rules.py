@@ -52,9 +52,10 @@ class Rule:
     def postgresql(self) -> str:
         """The statement for PostgreSQL 14 or later; its digest is kept as the comment of the trigger."""
         when = f" WHEN ({self.condition})" if self.condition else ""
+        each = "STATEMENT" if self.operation == "TRUNCATE" else "ROW"
         return (
             f"CREATE OR REPLACE TRIGGER {self.name} BEFORE {self.operation} ON {self.table}"
-            f" FOR EACH ROW{when} EXECUTE FUNCTION {_FUNCTION}('{self.message}')"
+            f" FOR EACH {each}{when} EXECUTE FUNCTION {_FUNCTION}('{self.message}')"
         )
 
 
@@ -118,14 +119,21 @@ _KEPT: Final = (
     Rule("tr_screening_no_delete", "screening", "DELETE", "screenings are never deleted"),
 )
 
-RULES: Final[tuple[Rule, ...]] = (
-    *(
-        rule
-        for table in ("event", "certificate", "evidence", "spend_entry", "pack_check")
-        for rule in _append_only(table)
-    ),
-    *_KEPT,
+_APPEND_ONLY: Final = ("event", "certificate", "evidence", "spend_entry", "pack_check")
+
+RULES: Final[tuple[Rule, ...]] = (*(rule for table in _APPEND_ONLY for rule in _append_only(table)), *_KEPT)
+"""The rules of every database."""
+
+POSTGRES_RULES: Final[tuple[Rule, ...]] = tuple(
+    Rule(f"tr_{table}_no_truncate", table, "TRUNCATE", f"{table} rows are never deleted")
+    for table in (*_APPEND_ONLY, "try_slot", "attempt", "screening")
 )
+"""TRUNCATE, which only PostgreSQL has, fires no trigger of rows."""
+
+
+def rules_of(connection: Connection) -> tuple[Rule, ...]:
+    """Every rule that this database keeps."""
+    return RULES + POSTGRES_RULES if connection.dialect.name == "postgresql" else RULES
 
 
 def ensure_rules(connection: Connection) -> None:
@@ -147,7 +155,7 @@ def _ensure_postgresql(connection: Connection) -> None:
         f"CREATE OR REPLACE FUNCTION {_FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $${_BODY}$$"
     )
     present = _postgresql_triggers(connection)
-    for rule in RULES:
+    for rule in rules_of(connection):
         digest = _digest(rule.postgresql())
         if present.get(rule.name) == digest:
             continue
@@ -182,7 +190,11 @@ def missing_rules(connection: Connection) -> list[str]:
     """
     present = _sqlite_names if connection.dialect.name == "sqlite" else _postgresql_names
     names = present(connection)
-    missing = [f"{kind} {name} on {table}" for kind, name, table in _expected() if (kind, name) not in names]
+    missing = [
+        f"{kind} {name} on {table}"
+        for kind, name, table in _expected(connection)
+        if (kind, name) not in names
+    ]
     return missing + [f"collation C on {column}" for column in linguistic_columns(connection)]
 
 
@@ -195,14 +207,14 @@ def check_rules(connection: Connection) -> None:
         )
 
 
-def _expected() -> Iterator[tuple[str, str, str]]:
+def _expected(connection: Connection) -> Iterator[tuple[str, str, str]]:
     for table in Base.metadata.sorted_tables:
         yield "table", table.name, table.name
         for constraint in table.constraints:
             yield "constraint", str(constraint.name), table.name
         for index in table.indexes:
             yield "index", str(index.name), table.name
-    for rule in RULES:
+    for rule in rules_of(connection):
         yield "trigger", rule.name, rule.table
 
 
@@ -231,5 +243,7 @@ def _postgresql_names(connection: Connection) -> set[tuple[str, str]]:
     names = {(kind, name) for kind, query in queries.items() for name in connection.scalars(sa.text(query))}
     digests = _postgresql_triggers(connection)
     return names | {
-        ("trigger", rule.name) for rule in RULES if digests.get(rule.name) == _digest(rule.postgresql())
+        ("trigger", rule.name)
+        for rule in rules_of(connection)
+        if digests.get(rule.name) == _digest(rule.postgresql())
     }

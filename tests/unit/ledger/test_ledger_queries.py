@@ -33,7 +33,7 @@ def _plan(ledger: Ledger, query: str) -> str:
 
 
 def test_ten_thousand_slots_are_planned_and_read_by_index(ledger: Ledger, owner_id: str) -> None:
-    """The campaign of section 6 (c): one plan; status and claim read an index, however many slots there are."""
+    """The campaign of section 6 (c): one plan; status and claim read an index, however large it is."""
     ended = [plan_stub(ledger, [f"task-{n}" for n in range(2500)], tries=4, name=f"s{m}") for m in range(2)]
     screening = ended[0]
     status = queries.status(ledger, screening)

@@ -2,8 +2,8 @@
 
 SQLite has one writer, so a unit there is never in the middle of another one. On PostgreSQL each of the first
 transition's statements is a place where the second may come in; every place is tried. The second one either
-gets through or waits for a lock, which the server tells; then the first goes on. All invariants must hold, and
-neither may fail for the other's sake.
+gets through or waits for a lock, which the server tells; then the first goes on. All invariants must hold,
+and neither may fail for the other's sake.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Runner(threading.Thread):
     def run(self) -> None:
         try:
             self.answer = self.step()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test tells it
             self.error = error
 
 

@@ -87,7 +87,9 @@ def test_begin_statements_are_what_they_should_be(sqlite_ledger: Ledger) -> None
 
 def test_isolation_is_decided_by_the_kind_of_unit(postgres_ledger: Ledger) -> None:
     """Writing is READ COMMITTED whatever the server's default; reading sees one state and cannot write."""
-    show = sa.text("SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')")
+    show = sa.text(
+        "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')"
+    )
     for _ in range(2):  # the second time on connections that were used for the other kind
         with postgres_ledger.unit_of_work() as connection:
             assert tuple(connection.execute(show).one()) == ("read committed", "off")
