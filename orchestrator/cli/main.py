@@ -17,6 +17,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "board": ("orchestrator.cli.board", "Same-question board over all closed screenings that verify."),
     "certificates": ("orchestrator.cli.certificates", "Certificates: show, export, notice."),
     "compare": ("orchestrator.cli.compare", "Two screenings task by task: can they be told apart?"),
+    "db": ("orchestrator.cli.database", "The ledger's database: schema, backup, moving, roles."),
     "drill": ("orchestrator.cli.drill", "Faults injected for real: does each land where it must?"),
     "doctor": ("orchestrator.cli.doctor", "What this machine lacks, and how to mend it."),
     "images": ("orchestrator.cli.images", "Images of the sandboxes and the Ids they are pinned by."),
