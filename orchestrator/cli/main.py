@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cancel": ("orchestrator.cli.cancel", "Give a screening up, whoever runs it."),
     "certificates": ("orchestrator.cli.certificates", "Certificates: show, export, notice."),
     "compare": ("orchestrator.cli.compare", "Two screenings task by task: can they be told apart?"),
+    "db": ("orchestrator.cli.database", "The ledger's database: schema, backup, moving, roles."),
     "dispatch": ("orchestrator.cli.dispatch", "Dispatch and certify campaigns of many hosts until stopped."),
     "drill": ("orchestrator.cli.drill", "Faults injected for real: does each land where it must?"),
     "doctor": ("orchestrator.cli.doctor", "What this machine lacks, and how to mend it."),

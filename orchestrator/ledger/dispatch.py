@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.history import INSERT_EVENT, event_row
 from orchestrator.ledger.models import Screening, TrySlot
+from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import ScreeningState, SlotState
 
 
@@ -26,6 +27,7 @@ class Message:
     limit_ms: int
 
 
+@retried
 def queue(ledger: Ledger, screening_id: str, window: int, *, who: str = "dispatcher") -> int:
     """Transition 1: fill the screening's window of queued slots, in start order; returns how many moved.
 
@@ -43,7 +45,7 @@ def queue(ledger: Ledger, screening_id: str, window: int, *, who: str = "dispatc
                 Screening.state == ScreeningState.RUNNING,
                 Screening.stop_reason.is_(None),
             )
-            .with_for_update()
+            .with_for_update(key_share=True)
         ).first()
         if screening is None:
             return 0

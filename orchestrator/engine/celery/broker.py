@@ -28,6 +28,7 @@ from orchestrator.engine.celery.settings import (
     TASK_NAME,
     app_settings,
 )
+from orchestrator.home import read_secret
 from orchestrator.ledger.dispatch import Message
 
 URL_VARIABLE: Final = "ASSIZE_BROKER_URL"
@@ -44,15 +45,12 @@ _logger = logging.getLogger(__name__)
 def broker_url(url: str | None, file: str | os.PathLike[str] | None) -> str:
     """The broker's URL: option, option's file, `ASSIZE_BROKER_URL`, `ASSIZE_BROKER_FILE`, in this order.
 
-    A file keeps a password out of argument lists. Raises `BrokerNameError`.
+    A file keeps a password out of argument lists. Raises `BrokerNameError`, and `UsageError` for a bad file.
     """
     if url is None and file is None:
         url, file = os.environ.get(URL_VARIABLE), os.environ.get(FILE_VARIABLE)
     if url is None and file is not None:
-        try:
-            url = Path(file).read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise BrokerNameError(f"the broker file {file} cannot be read: {error}") from None
+        url = read_secret(Path(file), "the broker")
     if not url:
         raise BrokerNameError(
             "no broker is named",
