@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -115,7 +116,7 @@ def move(
     ]
 
 
-def _due(screening_id: str, room: int, now: int, queue_name: str | None) -> sa.Select[tuple[str]]:
+def _due(screening_id: str, room: int, now: int, queue_name: str | None) -> sa.Select[Any]:
     chosen = (
         sa.select(TrySlot.id)
         .where(
