@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "keys": ("orchestrator.cli.keys", "Keys and trust root: ceremony, rotation, revocation."),
     "log": ("orchestrator.cli.log", "The transparency log: status, witnesses, publishing."),
     "packs": ("orchestrator.cli.packs", "Benchmark packs: list, show, check, freeze."),
+    "metrics": ("orchestrator.cli.metrics", "Figures for Prometheus, computed from the ledger."),
     "pause": ("orchestrator.cli.pause", "Start no further try of a screening."),
     "prices": ("orchestrator.cli.prices", "Dated list prices of models: show, check, import."),
     "resume": ("orchestrator.cli.resume", "Let a paused screening go on."),
