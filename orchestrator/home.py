@@ -5,6 +5,24 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from orchestrator.errors import UsageError
+
+DATABASE_VARIABLE: Final = "ASSIZE_DATABASE_URL"
+DATABASE_FILE_VARIABLE: Final = "ASSIZE_DATABASE_URL_FILE"
+
+
+def read_secret(path: Path, what: str) -> str:
+    """The one line of a file that holds a secret; raises `UsageError`, which names the file only."""
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UsageError(f"{path} of {what} cannot be read: {reason}") from None
+    if not text or "\n" in text:
+        raise UsageError(f"{path} of {what} must hold one line")
+    return text
 
 
 @dataclass(frozen=True)
@@ -32,8 +50,19 @@ class Home:
 
     @property
     def database_url(self) -> str:
-        """SQLAlchemy URL of the ledger; `ASSIZE_DATABASE_URL` overrides the SQLite file."""
-        return os.environ.get("ASSIZE_DATABASE_URL") or f"sqlite:///{self.root / 'ledger.db'}"
+        """SQLAlchemy URL of the ledger: `ASSIZE_DATABASE_URL`, the file that `ASSIZE_DATABASE_URL_FILE` names
+        (for a URL with a password), or else the SQLite file of this home.
+
+        Raises `UsageError` when both are set or the file gives no URL; the URL itself is never shown.
+        """
+        named, file = os.environ.get(DATABASE_VARIABLE), os.environ.get(DATABASE_FILE_VARIABLE)
+        if named and file:
+            raise UsageError(
+                f"{DATABASE_VARIABLE} and {DATABASE_FILE_VARIABLE} are both set", hint="unset one"
+            )
+        if file:
+            return read_secret(Path(file), DATABASE_FILE_VARIABLE)
+        return named or f"sqlite:///{self.root / 'ledger.db'}"
 
     @property
     def evidence(self) -> Path:

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from orchestrator.cli import doctor_home, doctor_host, doctor_keys, doctor_models, exits
-from orchestrator.cli.findings import Finding, Health, broken
+from orchestrator.cli.findings import Finding, Health, broken, ok
 from orchestrator.cli.ledger_listing import last_event_ms
 from orchestrator.cli.output import cell, emit, json_option, table
 from orchestrator.home import Home
@@ -23,9 +23,14 @@ _MARK: Final = {Health.OK: "✓", Health.WARN: "!", Health.MISSING: "✗", Healt
     short_help="What this machine lacks, and how to mend it.",
     epilog="Next: make setup, assize screen coding-core --agent oracle --agent nop.",
 )
+@click.option(
+    "--after-restore",
+    is_flag=True,
+    help="Only whether ledger, log and evidence belong together; every file is hashed again.",
+)
 @json_option
 @click.pass_context
-def command(context: click.Context, as_json: bool) -> None:
+def command(context: click.Context, after_restore: bool, as_json: bool) -> None:
     """Check engine, images, prices, disk, ledger, evidence, keys and leftovers; nothing is changed.
 
     Exit 0 when screening can work, 1 when something that blocks it is missing or broken.
@@ -34,15 +39,17 @@ def command(context: click.Context, as_json: bool) -> None:
     Examples:
       assize doctor
       assize --home ./.assize doctor --json
+      assize doctor --after-restore
     """
     home = Home.resolve((context.find_root().obj or {}).get("home"))
-    findings = examine(home)
+    findings = restored(home) if after_restore else examine(home)
     blocking = [finding for finding in findings if finding.blocks]
     if as_json:
         checks = [{**asdict(finding), "blocks": finding.blocks} for finding in findings]
         emit(SCHEMA, {"home": str(home.root), "ready": not blocking, "checks": checks})
     else:
-        _show(findings, len(blocking))
+        ready = "ledger, log and evidence belong together" if after_restore else "ready to screen"
+        _show(findings, len(blocking), ready)
     context.exit(exits.REFUSED if blocking else exits.DONE)
 
 
@@ -92,10 +99,32 @@ def _guarded(check: str, look: Callable[[], list[Finding]]) -> list[Finding]:
         ]
 
 
-def _show(findings: list[Finding], blocking: int) -> None:
+def restored(home: Home) -> list[Finding]:
+    """The checks after a restore: the schema, then ledger, log and evidence against each other."""
+    from orchestrator.backups.consistency import mismatches
+
+    def look() -> list[Finding]:
+        with doctor_home.ledger(home) as (opened, findings):
+            if opened is None:
+                return [
+                    *findings,
+                    broken("restore", "there is no ledger to compare with", "assize db restore DIR"),
+                ]
+            found = mismatches(home, opened)
+            findings += [broken(one.check, one.message, one.mend) for one in found]
+        return (
+            findings
+            if found
+            else [*findings, ok("restore", "every certificate is logged, all evidence is there")]
+        )
+
+    return _guarded("restore", look)
+
+
+def _show(findings: list[Finding], blocking: int, ready: str) -> None:
     rows = [(f"{_MARK[one.health]} {one.health.value}", one.check, one.detail) for one in findings]
     table(("status", "check", "found"), rows)
     for one in findings:
         if one.mend is not None:
             click.echo(cell(f"mend {one.check}: {one.mend}"))
-    click.echo(f"{blocking} of {len(findings)} checks stop a screening" if blocking else "ready to screen")
+    click.echo(f"{blocking} of {len(findings)} checks stop a screening" if blocking else ready)

@@ -16,8 +16,10 @@ from orchestrator.cli.reading import Reading, reading
 from orchestrator.cli.serial import screening_data
 from orchestrator.cli.status_details import detail_lines, details
 from orchestrator.cli.watching import wants_live, watch
+from orchestrator.cli.worker import worker_rows
 from orchestrator.errors import UsageError
 from orchestrator.ledger import queries
+from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.states import OPEN_SCREENINGS
 
 LIST_SCHEMA: Final = "assize.status-list/1"
@@ -105,6 +107,24 @@ def _one(found: Reading, prefix: str, style: Style, call: str) -> None:
         click.echo(line)
 
 
+def host_lines(ledger: Ledger | None) -> list[str]:
+    """Who works on campaigns of many hosts, below the screenings; nothing where nobody does."""
+    rows = [] if ledger is None else worker_rows(ledger)
+    if not rows:
+        return []
+    shown = [
+        [
+            one["host_name"],
+            one["role"],
+            one["state"],
+            f"{one['running']}/{one['slots']}",
+            when(one["beaten_ms"]),
+        ]
+        for one in rows
+    ]
+    return ["", *table_lines(("host", "role", "state", "running", "beaten"), shown)]
+
+
 def _watch(found: Reading, prefix: str | None, style: Style, interval: float, call: str) -> None:
     if style.format not in ("table", "json"):
         raise UsageError(f"--watch cannot be written as {style.format}", hint="leave -o away, or -o json")
@@ -120,9 +140,10 @@ def _watch(found: Reading, prefix: str | None, style: Style, interval: float, ca
 
     def draw(rows: Sequence[Row]) -> list[str]:
         if ledger is not None and one is not None:
-            return detail_lines(details(found.home, ledger, one), call)
+            return detail_lines(details(found.home, ledger, one), call) + host_lines(ledger)
         names = [column.name for column in style.columns]
-        return table_lines(names, [[column.text(row) for column in style.columns] for row in rows])
+        lines = table_lines(names, [[column.text(row) for column in style.columns] for row in rows])
+        return lines + host_lines(found.ledger)
 
     watch(
         look,

@@ -81,6 +81,7 @@ def run(context: click.Context, /, **options: Any) -> None:
       assize worker run --broker redis://10.0.0.1:6379/0
       assize worker run --broker-file /run/secrets/broker --slots 4 --log json
     """
+    from orchestrator.engine.celery.logs import log_as_json
     from orchestrator.engine.celery.worker import Worker, WorkerSetup
     from orchestrator.planning.classes import queues_of
     from orchestrator.screenings.launch import hardware_class
@@ -92,11 +93,14 @@ def run(context: click.Context, /, **options: Any) -> None:
     queues = options["queues"] or queues_of(own)
     if not queues:
         raise UsageError(f"the hardware class {own} says no sizes", hint="name the queues: --queue QUEUE")
+    name = options["name"] or platform.node()
+    if options["log"] == "json":
+        log_as_json(name)
     caretaker = Caretaker(home)
     setup = WorkerSetup(
         database_url=home.database_url,
         broker=broker,
-        host_name=options["name"] or platform.node(),
+        host_name=name,
         slots=options["slots"] or os.cpu_count() or 1,
         queues=tuple(dict.fromkeys(queues)),
         hardware_class=own,

@@ -13,6 +13,7 @@ from orchestrator.ids import new_id
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.history import INSERT_EVENT, event_row
 from orchestrator.ledger.models import Attempt, Host, HostOwner, Screening, TrySlot, Worker
+from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import AttemptState, ScreeningState, SlotState
 from scoring.vocabulary import Phase
 
@@ -68,6 +69,9 @@ _NEXT_SLOT: Final = (
     )
     .order_by(TrySlot.start_order)
     .limit(1)
+    # PostgreSQL only (it compiles to nothing on SQLite): a slot that another worker is just taking is passed
+    # over, not waited for. Correctness never rests on it, the UPDATE below is what claims.
+    .with_for_update(skip_locked=True, key_share=True)
     .scalar_subquery()
 )
 
@@ -102,6 +106,7 @@ _CLAIM_ON_HOST: Final = _CLAIM_MESSAGE.where(sa.not_(_DRAINING.exists()))
 _INSERT_ATTEMPT: Final = sa.insert(Attempt)
 
 
+@retried
 def claim(ledger: Ledger, screening_id: str, owner_id: str, *, lease_ms: int) -> Claim | None:
     """Transition 3 on the first queued slot of the screening that may start now; None if there is none."""
     with ledger.unit_of_work() as connection:
@@ -110,6 +115,7 @@ def claim(ledger: Ledger, screening_id: str, owner_id: str, *, lease_ms: int) ->
         return None if row is None else _claimed(connection, row, owner_id, lease_ms, now)
 
 
+@retried
 def claim_message(
     ledger: Ledger,
     slot_id: str,
@@ -181,6 +187,7 @@ def _claimed(connection: Connection, row: sa.Row[Any], owner_id: str, lease_ms: 
     return held
 
 
+@retried
 def beat(ledger: Ledger, owner_id: str, phases: Mapping[str, Phase], *, lease_ms: int) -> Beat:
     """Transition 4 for every live attempt of this owner: renew the leases, store the phases, take orders.
 

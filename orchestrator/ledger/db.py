@@ -3,6 +3,9 @@
 A write unit on SQLite begins with `BEGIN IMMEDIATE`: a transaction that reads first and writes later
 fails at once under the default deferred BEGIN when another writer got in between (1,500 of 2,000
 measured, reference/distribution.md section 7), and busy_timeout is not consulted. Read units are plain.
+
+On PostgreSQL a write unit is READ COMMITTED: every transition is a conditional UPDATE or locks the row it
+decides about. A read unit is REPEATABLE READ and read-only, so that it sees one state of the ledger.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
+
+from orchestrator.ledger import postgres
+from orchestrator.ledger.errors import DatabaseUrlError
 
 BUSY_TIMEOUT_MS: Final = 30_000
 _MODE: Final = "assize_begin"
@@ -39,9 +45,25 @@ def _to_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def parse_url(url: str | URL) -> URL:
+    """The URL of an SQLite or PostgreSQL database; `DatabaseUrlError`, which never shows the URL, otherwise.
+
+    `postgresql://` and `postgres://` mean psycopg, the one driver that is installed.
+    """
+    try:
+        parsed = make_url(url)
+    except sa.exc.ArgumentError:
+        raise DatabaseUrlError("the database URL cannot be read") from None
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
+        raise DatabaseUrlError(f"{parsed.drivername} is no database that a ledger can be kept in")
+    return parsed
+
+
 def sqlite_file(url: str | URL) -> Path | None:
     """The file behind an SQLite URL; None for memory and for other databases."""
-    parsed = make_url(url)
+    parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
         return None
     return Path(parsed.database).absolute()
@@ -49,8 +71,10 @@ def sqlite_file(url: str | URL) -> Path | None:
 
 def create_engine(url: str | URL) -> Engine:
     """An engine whose connections keep the rules above; threads may use it, forked children may not."""
-    parsed = make_url(url)
+    parsed = parse_url(url)
     options: dict[str, Any] = {"json_serializer": _to_json}
+    if parsed.get_backend_name() == "postgresql":
+        options |= postgres.engine_options(parsed)
     if parsed.get_backend_name() == "sqlite" and sqlite_file(parsed) is not None:
         options |= {"poolclass": sa.pool.QueuePool, "pool_size": 0}
         options["connect_args"] = {"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
@@ -93,6 +117,11 @@ class Ledger:
         self.engine = engine
         self.clock = clock
         self._writer = engine.execution_options(**{_MODE: "BEGIN IMMEDIATE"})
+        self._reader = engine
+        if engine.dialect.name == "postgresql":
+            self._reader = engine.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
         # SQLite has one writer; its busy handler sleeps. Threads of this process take turns without that.
         self._turn: AbstractContextManager[Any] = (
             threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
@@ -112,21 +141,24 @@ class Ledger:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """One read transaction: a consistent snapshot, never a lock that a writer waits for."""
-        with self.engine.begin() as connection:
+        with self._reader.begin() as connection:
             yield connection
 
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Hold the one file lock of this database (planning, takeover and schema changes only).
+    def exclusive(self, what: str = "") -> Iterator[None]:
+        """Hold the lock `what` of this database (planning, takeover and schema changes only).
 
-        On PostgreSQL there is none: the conditional updates are safe without it, the lock only spares
-        two processes of one host from doing the same work twice.
+        SQLite has one for everything, a file beside the database. On PostgreSQL it is an advisory lock: the
+        conditional updates are safe without it, it spares processes from doing the same work twice.
         """
         path = sqlite_file(self.engine.url)
-        if path is None:
-            yield
-            return
-        with file_lock(path):
+        if path is not None:
+            with file_lock(path):
+                yield
+        elif self.engine.dialect.name == "postgresql":
+            with postgres.advisory_lock(self.engine, what):
+                yield
+        else:
             yield
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -10,6 +11,7 @@ from sqlalchemy.engine import Connection
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.history import INSERT_EVENT, event_row
 from orchestrator.ledger.models import Screening, TrySlot
+from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import ScreeningState, SlotState
 
 
@@ -26,6 +28,7 @@ class Message:
     limit_ms: int
 
 
+@retried
 def queue(ledger: Ledger, screening_id: str, window: int, *, who: str = "dispatcher") -> int:
     """Transition 1: fill the screening's window of queued slots, in start order; returns how many moved.
 
@@ -43,7 +46,7 @@ def queue(ledger: Ledger, screening_id: str, window: int, *, who: str = "dispatc
                 Screening.state == ScreeningState.RUNNING,
                 Screening.stop_reason.is_(None),
             )
-            .with_for_update()
+            .with_for_update(key_share=True)
         ).first()
         if screening is None:
             return 0
@@ -113,7 +116,7 @@ def move(
     ]
 
 
-def _due(screening_id: str, room: int, now: int, queue_name: str | None) -> sa.Select[tuple[str]]:
+def _due(screening_id: str, room: int, now: int, queue_name: str | None) -> sa.Select[Any]:
     chosen = (
         sa.select(TrySlot.id)
         .where(

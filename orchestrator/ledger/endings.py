@@ -16,6 +16,7 @@ from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.errors import LedgerError
 from orchestrator.ledger.history import INSERT_EVENT, event_row
 from orchestrator.ledger.models import Attempt, Evidence, Screening, SpendEntry, TrySlot
+from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import (
     OPERATOR_CANCELLED,
     AttemptState,
@@ -123,6 +124,7 @@ def stop_attempt(ledger: Ledger, held: Claim, *, who: str, nusd: int | None = No
     return _end(ledger, held, ending, ended, None, who, 0, nusd)
 
 
+@retried
 def _end(
     ledger: Ledger,
     held: Claim,
@@ -172,7 +174,9 @@ def _end(
 
 
 def _is_stopped(connection: Connection, screening_id: str) -> bool:
-    query = sa.select(Screening.stop_reason).where(Screening.id == screening_id).with_for_update()
+    query = (
+        sa.select(Screening.stop_reason).where(Screening.id == screening_id).with_for_update(key_share=True)
+    )
     return connection.scalar(query) is not None
 
 

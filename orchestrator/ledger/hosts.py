@@ -236,8 +236,8 @@ def _view(row: sa.Row[Any], now: int, beat_ms: int) -> WorkerView:
     )
 
 
-def capacity(ledger: Ledger, *, beat_ms: int) -> dict[str, int]:
-    """The window of each queue: twice the places of the present workers that serve it, unless they drain."""
+def capacity(ledger: Ledger, *, beat_ms: int, per_slot: int = 2) -> dict[str, int]:
+    """The window of each queue: `per_slot` for each place of the present workers of it that do not drain."""
     with ledger.reading() as connection:
         now = ledger.clock(connection)
         rows = connection.execute(
@@ -252,5 +252,5 @@ def capacity(ledger: Ledger, *, beat_ms: int) -> dict[str, int]:
     windows: dict[str, int] = {}
     for queues, slots in rows:
         for queue in queues:
-            windows[queue] = windows.get(queue, 0) + 2 * slots
+            windows[queue] = windows.get(queue, 0) + per_slot * slots
     return windows

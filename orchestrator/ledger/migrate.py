@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, make_url
 
-from orchestrator.ledger.db import Clock, Ledger, create_engine, file_lock, sqlite_file, system_clock
+from orchestrator.ledger.collation import ensure_collation
+from orchestrator.ledger.db import Clock, Ledger, create_engine, sqlite_file, system_clock
 from orchestrator.ledger.errors import SchemaError
 from orchestrator.ledger.models import Base
+from orchestrator.ledger.roles import regrant
 from orchestrator.ledger.rules import check_rules, ensure_rules
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ HEAD: Final = "0003"
 """The newest revision; a test compares it with the revision files."""
 
 _VERSION_TABLE: Final = "alembic_version"
+_OLDEST_POSTGRES: Final = 140_000
+"""`CREATE OR REPLACE TRIGGER` came with 14."""
 
 
 def open_ledger(url: str | URL, clock: Clock = system_clock) -> Ledger:
@@ -75,38 +79,50 @@ def upgrade(url: str | URL) -> Path | None:
     Returns the copy made of a non-empty SQLite file before its schema was changed, else None. A schema
     newer than this version is refused, untouched.
     """
-    path = sqlite_file(url)
-    if path is None:
-        return _upgrade(url, None)
-    with file_lock(path):
-        return _upgrade(url, path)
-
-
-def _upgrade(url: str | URL, path: Path | None) -> Path | None:
-    from alembic import command
-
-    existed = path is not None and path.exists() and path.stat().st_size > 0
     ledger = Ledger(create_engine(url))
     try:
-        found = current(ledger)
-        if found is not None and found not in revisions():
-            raise SchemaError(
-                f"the ledger's schema {found} is not known to this version (newest: {HEAD})",
-                hint="use the version of Assize that wrote it, or a newer one",
-            )
-        copy = None
-        if path is not None and existed and found not in (None, HEAD):
-            copy = _copy(path, found or "")
-        _refuse_foreign(ledger, found)
-        with ledger.unit_of_work() as connection:
-            config = _config(url)
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-            ensure_rules(connection)
-            check_rules(connection)
-        return copy
+        with ledger.exclusive("schema"):
+            return _upgrade(ledger)
     finally:
         ledger.close()
+
+
+def _upgrade(ledger: Ledger) -> Path | None:
+    from alembic import command
+
+    path = sqlite_file(ledger.engine.url)
+    existed = path is not None and path.exists() and path.stat().st_size > 0
+    _refuse_old_server(ledger)
+    found = current(ledger)
+    if found is not None and found not in revisions():
+        raise SchemaError(
+            f"the ledger's schema {found} is not known to this version (newest: {HEAD})",
+            hint="use the version of Assize that wrote it, or a newer one",
+        )
+    copy = None
+    if path is not None and existed and found not in (None, HEAD):
+        copy = copy_sqlite(path, _free_name(path, f"before-upgrade-of-{found}"))
+    _refuse_foreign(ledger, found)
+    with ledger.unit_of_work() as connection:
+        config = _config(ledger.engine.url)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        ensure_collation(connection)
+        ensure_rules(connection)
+        check_rules(connection)
+        regrant(connection)
+    return copy
+
+
+def _refuse_old_server(ledger: Ledger) -> None:
+    if ledger.engine.dialect.name != "postgresql":
+        return
+    with ledger.reading() as connection:
+        version = int(connection.scalar(sa.text("SHOW server_version_num")) or 0)
+    if version < _OLDEST_POSTGRES:
+        raise SchemaError(
+            f"the server is PostgreSQL {version // 10_000}; {_OLDEST_POSTGRES // 10_000} or later is needed"
+        )
 
 
 def _refuse_foreign(ledger: Ledger, found: str | None) -> None:
@@ -122,10 +138,15 @@ def _refuse_foreign(ledger: Ledger, found: str | None) -> None:
         )
 
 
-def _copy(path: Path, revision: str) -> Path:
+def _free_name(path: Path, what: str) -> Path:
     number = 0
-    while (target := path.with_name(f"{path.name}.before-upgrade-of-{revision}.{number}")).exists():
+    while (target := path.with_name(f"{path.name}.{what}.{number}")).exists():
         number += 1
+    return target
+
+
+def copy_sqlite(path: Path, target: Path) -> Path:
+    """Copy the database `path` to the new file `target` while others use it; returns `target`."""
     # The backup API copies what is in the write-ahead log too; copying the file would not.
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as sink:
         source.backup(sink)
@@ -138,7 +159,9 @@ def _config(url: str | URL) -> Config:
     config = Config()
     config.set_main_option("script_location", "orchestrator.ledger:migrations")
     config.set_main_option("path_separator", "os")
-    config.set_main_option("sqlalchemy.url", str(make_url(url)).replace("%", "%%"))
+    config.set_main_option(
+        "sqlalchemy.url", make_url(url).render_as_string(hide_password=True).replace("%", "%%")
+    )
     return config
 
 

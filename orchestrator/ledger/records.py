@@ -12,7 +12,8 @@ from orchestrator.ids import new_id
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.errors import LedgerError
 from orchestrator.ledger.history import INSERT_EVENT, event_row
-from orchestrator.ledger.models import Attempt, Certificate, PackCheck, TrySlot
+from orchestrator.ledger.models import Attempt, Certificate, PackCheck, Screening, TrySlot
+from orchestrator.ledger.retry import retried
 
 
 class CertificateKind(StrEnum):
@@ -58,6 +59,7 @@ class TaskCheck:
         return self.oracle_runs > 0 and self.oracle_passes == self.oracle_runs and self.stable
 
 
+@retried
 def add_certificate(
     ledger: Ledger,
     *,
@@ -77,6 +79,10 @@ def add_certificate(
     """
     with ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
+        # Two signers at once take turns, so that the second one sees what the first one stored.
+        connection.execute(
+            sa.select(Screening.id).where(Screening.id == screening_id).with_for_update(key_share=True)
+        )
         if connection.scalar(sa.select(Certificate.id).where(Certificate.digest == digest)):
             return False
         slot_id, token = None, None

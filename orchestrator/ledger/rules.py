@@ -8,6 +8,7 @@ editor and the file, can still get past them; the signed and logged certificates
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -15,11 +16,15 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from orchestrator.ledger.collation import linguistic_columns
 from orchestrator.ledger.errors import SchemaError
 from orchestrator.ledger.models import Base
 from orchestrator.ledger.states import CLOSED_SCREENINGS, ENDED_SLOTS
 
 _FUNCTION: Final = "assize_refuse"
+_BODY: Final = (
+    " BEGIN RAISE EXCEPTION USING MESSAGE = TG_ARGV[0], ERRCODE = 'integrity_constraint_violation'; END "
+)
 
 
 def _words(values: frozenset[str]) -> str:
@@ -45,12 +50,17 @@ class Rule:
         )
 
     def postgresql(self) -> str:
-        """The statement for PostgreSQL 14 or later."""
+        """The statement for PostgreSQL 14 or later; its digest is kept as the comment of the trigger."""
         when = f" WHEN ({self.condition})" if self.condition else ""
+        each = "STATEMENT" if self.operation == "TRUNCATE" else "ROW"
         return (
             f"CREATE OR REPLACE TRIGGER {self.name} BEFORE {self.operation} ON {self.table}"
-            f" FOR EACH ROW{when} EXECUTE FUNCTION {_FUNCTION}('{self.message}')"
+            f" FOR EACH {each}{when} EXECUTE FUNCTION {_FUNCTION}('{self.message}')"
         )
+
+
+def _digest(statement: str) -> str:
+    return hashlib.sha256(statement.encode()).hexdigest()
 
 
 def _append_only(table: str) -> Iterator[Rule]:
@@ -109,26 +119,27 @@ _KEPT: Final = (
     Rule("tr_screening_no_delete", "screening", "DELETE", "screenings are never deleted"),
 )
 
-RULES: Final[tuple[Rule, ...]] = (
-    *(
-        rule
-        for table in ("event", "certificate", "evidence", "spend_entry", "pack_check")
-        for rule in _append_only(table)
-    ),
-    *_KEPT,
+_APPEND_ONLY: Final = ("event", "certificate", "evidence", "spend_entry", "pack_check")
+
+RULES: Final[tuple[Rule, ...]] = (*(rule for table in _APPEND_ONLY for rule in _append_only(table)), *_KEPT)
+"""The rules of every database."""
+
+POSTGRES_RULES: Final[tuple[Rule, ...]] = tuple(
+    Rule(f"tr_{table}_no_truncate", table, "TRUNCATE", f"{table} rows are never deleted")
+    for table in (*_APPEND_ONLY, "try_slot", "attempt", "screening")
 )
+"""TRUNCATE, which only PostgreSQL has, fires no trigger of rows."""
+
+
+def rules_of(connection: Connection) -> tuple[Rule, ...]:
+    """Every rule that this database keeps."""
+    return RULES + POSTGRES_RULES if connection.dialect.name == "postgresql" else RULES
 
 
 def ensure_rules(connection: Connection) -> None:
     """Create every trigger that is absent or differs; safe to run any number of times."""
     if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(
-            f"CREATE OR REPLACE FUNCTION {_FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS"
-            " $$ BEGIN RAISE EXCEPTION USING MESSAGE = TG_ARGV[0],"
-            " ERRCODE = 'integrity_constraint_violation'; END $$"
-        )
-        for rule in RULES:
-            connection.exec_driver_sql(rule.postgresql())
+        _ensure_postgresql(connection)
         return
     present = _sqlite_triggers(connection)
     for rule in RULES:
@@ -136,6 +147,34 @@ def ensure_rules(connection: Connection) -> None:
             continue
         connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {rule.name}")
         connection.exec_driver_sql(rule.sqlite())
+
+
+def _ensure_postgresql(connection: Connection) -> None:
+    # Replacing a trigger locks its table against everybody: only what differs is made anew.
+    connection.exec_driver_sql(
+        f"CREATE OR REPLACE FUNCTION {_FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $${_BODY}$$"
+    )
+    present = _postgresql_triggers(connection)
+    for rule in rules_of(connection):
+        digest = _digest(rule.postgresql())
+        if present.get(rule.name) == digest:
+            continue
+        connection.exec_driver_sql(rule.postgresql())
+        connection.exec_driver_sql(f"ALTER TABLE {rule.table} ENABLE TRIGGER {rule.name}")
+        connection.exec_driver_sql(f"COMMENT ON TRIGGER {rule.name} ON {rule.table} IS '{digest}'")
+
+
+def _postgresql_triggers(connection: Connection) -> dict[str, str]:
+    """Name -> digest of its statement, for every trigger of ours that fires and calls our function."""
+    query = (
+        "SELECT t.tgname AS name, obj_description(t.oid, 'pg_trigger') AS digest"
+        " FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = t.tgrelid"
+        " JOIN pg_proc AS p ON p.oid = t.tgfoid"
+        " WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND p.prosrc = :body"
+        " AND c.relnamespace = current_schema()::regnamespace"
+    )
+    rows = connection.execute(sa.text(query), {"body": _BODY})
+    return {str(row.name): str(row.digest) for row in rows}
 
 
 def _sqlite_triggers(connection: Connection) -> dict[str, str]:
@@ -146,11 +185,17 @@ def _sqlite_triggers(connection: Connection) -> dict[str, str]:
 def missing_rules(connection: Connection) -> list[str]:
     """Every named table, constraint, index and trigger that the schema needs and the database lacks.
 
-    Each entry reads `<kind> <name> on <table>`; an SQLite trigger whose text differs counts as missing.
+    Each entry reads `<kind> <name> on <table>`. A trigger whose text differs or that is switched off counts
+    as missing, and so does the byte order of a text column on PostgreSQL.
     """
     present = _sqlite_names if connection.dialect.name == "sqlite" else _postgresql_names
     names = present(connection)
-    return [f"{kind} {name} on {table}" for kind, name, table in _expected() if (kind, name) not in names]
+    missing = [
+        f"{kind} {name} on {table}"
+        for kind, name, table in _expected(connection)
+        if (kind, name) not in names
+    ]
+    return missing + [f"collation C on {column}" for column in linguistic_columns(connection)]
 
 
 def check_rules(connection: Connection) -> None:
@@ -162,14 +207,14 @@ def check_rules(connection: Connection) -> None:
         )
 
 
-def _expected() -> Iterator[tuple[str, str, str]]:
+def _expected(connection: Connection) -> Iterator[tuple[str, str, str]]:
     for table in Base.metadata.sorted_tables:
         yield "table", table.name, table.name
         for constraint in table.constraints:
             yield "constraint", str(constraint.name), table.name
         for index in table.indexes:
             yield "index", str(index.name), table.name
-    for rule in RULES:
+    for rule in rules_of(connection):
         yield "trigger", rule.name, rule.table
 
 
@@ -194,6 +239,11 @@ def _postgresql_names(connection: Connection) -> set[tuple[str, str]]:
         "table": "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
         "index": "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()",
         "constraint": "SELECT conname FROM pg_constraint WHERE connamespace = current_schema()::regnamespace",
-        "trigger": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D'",
     }
-    return {(kind, name) for kind, query in queries.items() for name in connection.scalars(sa.text(query))}
+    names = {(kind, name) for kind, query in queries.items() for name in connection.scalars(sa.text(query))}
+    digests = _postgresql_triggers(connection)
+    return names | {
+        ("trigger", rule.name)
+        for rule in rules_of(connection)
+        if digests.get(rule.name) == _digest(rule.postgresql())
+    }

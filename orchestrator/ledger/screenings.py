@@ -14,6 +14,7 @@ from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.errors import StateError
 from orchestrator.ledger.history import INSERT_EVENT, event_row
 from orchestrator.ledger.models import Screening, TrySlot
+from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import (
     OPEN_SCREENINGS,
     OPERATOR_CANCELLED,
@@ -69,13 +70,14 @@ class NewScreening:
     share: int = 1
 
 
+@retried
 def plan(ledger: Ledger, new: NewScreening, *, who: str, screening_id: str | None = None) -> str:
     """Freeze the plan: the screening and every slot in one unit; returns the screening id.
 
     Raises `StateError` when a screening of the same identity is still open: it is resumed, not planned
     again.
     """
-    with ledger.exclusive(), ledger.unit_of_work() as connection:
+    with ledger.exclusive(f"plan {new.identity}"), ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
         if known := _open_with(connection, new.identity):
             raise StateError(
@@ -193,6 +195,7 @@ def resume(ledger: Ledger, screening_id: str, *, who: str) -> bool:
     return _step(ledger, screening_id, ScreeningState.PAUSED, ScreeningState.RUNNING, "resumed", who)
 
 
+@retried
 def _step(
     ledger: Ledger, screening_id: str, before: ScreeningState, after: ScreeningState, kind: str, who: str
 ) -> bool:
@@ -227,6 +230,7 @@ def cancel(ledger: Ledger, screening_id: str, *, who: str) -> int:
     return _stop(ledger, screening_id, ScreeningState.CANCELLED, OPERATOR_CANCELLED, who)
 
 
+@retried
 def stop_at_cap(ledger: Ledger, screening_id: str, *, who: str = "dispatcher") -> int:
     """Transition 9 by the cap guard: when no try is queued or running and none fits the cap any more.
 
@@ -234,6 +238,8 @@ def stop_at_cap(ledger: Ledger, screening_id: str, *, who: str = "dispatcher") -
     """
     with ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
+        # Locked in a statement of its own: only the next one sees what a dispatcher has just queued.
+        _lock(connection, screening_id)
         busy = (
             sa.select(TrySlot.id)
             .where(
@@ -259,6 +265,7 @@ def stop_at_cap(ledger: Ledger, screening_id: str, *, who: str = "dispatcher") -
         return _release(connection, screening_id, waiting, SlotState.CANCELLED, "cost_cap", who, now)
 
 
+@retried
 def _stop(ledger: Ledger, screening_id: str, stop: ScreeningState, reason: str, who: str) -> int:
     with ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
@@ -283,6 +290,12 @@ def _stop(ledger: Ledger, screening_id: str, stop: ScreeningState, reason: str, 
         return _release(connection, screening_id, waiting, SlotState.CANCELLED, reason, who, now)
 
 
+def _lock(connection: Connection, screening_id: str) -> None:
+    connection.execute(
+        sa.select(Screening.id).where(Screening.id == screening_id).with_for_update(key_share=True)
+    )
+
+
 def _release(
     connection: Connection,
     screening_id: str,
@@ -296,7 +309,10 @@ def _release(
     total = 0
     for state in before:
         here = (TrySlot.screening_id == screening_id, TrySlot.state == state)
-        held = int(connection.scalar(sa.select(sa.func.sum(TrySlot.reserved_nusd)).where(*here)) or 0)
+        # Locked first: a slot that is claimed meanwhile keeps its reservation and must not be summed up. None
+        # can join them, since the caller holds the screening, which whoever queues a slot has to lock.
+        locked = sa.select(TrySlot.reserved_nusd).where(*here).with_for_update(key_share=True)
+        held = sum(connection.scalars(locked))
         values: dict[str, Any] = {"state": after, "reserved_nusd": 0, "updated_ms": now}
         if after is SlotState.CANCELLED:
             values["reason"] = reason
@@ -328,6 +344,7 @@ def _release(
     return total
 
 
+@retried
 def close(ledger: Ledger, screening_id: str, *, who: str) -> ScreeningState | None:
     """Close the screening when no slot is open; anybody may call it, any number of times.
 
@@ -338,7 +355,7 @@ def close(ledger: Ledger, screening_id: str, *, who: str) -> ScreeningState | No
         found = connection.execute(
             sa.select(Screening.state, Screening.stop_reason)
             .where(Screening.id == screening_id)
-            .with_for_update()
+            .with_for_update(key_share=True)
         ).first()
         if found is None:
             raise StateError(f"there is no screening {screening_id}")

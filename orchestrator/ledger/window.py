@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.dispatch import Message, move
 from orchestrator.ledger.models import Host, Screening, TrySlot, Worker
+from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import OPEN_SCREENINGS, OPEN_SLOTS, EngineName, ScreeningState, SlotState
 
 _TURN: Final = 0x617373697A65
@@ -64,6 +65,7 @@ class _Head:
     try_cap_nusd: int
 
 
+@retried
 def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Message]:
     """Transition 1 for every screening of many hosts: fill each queue up to `capacity`; the messages to send.
 
@@ -202,6 +204,7 @@ def overdue(ledger: Ledger, queues: Collection[str], *, older_ms: int) -> list[M
     return _mark(ledger, TrySlot.queue.in_(sorted(queues)), older_ms=older_ms)
 
 
+@retried
 def _mark(ledger: Ledger, *which: sa.ColumnElement[bool], older_ms: int | None = None) -> list[Message]:
     with ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
@@ -219,6 +222,7 @@ def _mark(ledger: Ledger, *which: sa.ColumnElement[bool], older_ms: int | None =
     return [Message(row.id, row.generation, row.queue, row.limit_ms) for row in rows]
 
 
+@retried
 def give_back(ledger: Ledger, slot_id: str, generation: int, *, draining: str | None = None) -> bool:
     """A message that was taken and not claimed, since its host is unfit: send it again at once.
 

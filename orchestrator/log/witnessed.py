@@ -76,7 +76,7 @@ def collect(folder: Path, state: Path, verifier: LogVerifier, answer: bytes) -> 
     checkpoint that is not of this log's tree, `cosignature` for lines that no witness of the policy made
     for a checkpoint that was sent; `LogBusyError`.
     """
-    with _locked(folder):
+    with locked(folder):
         ours, lines = _meant(folder, state, verifier, answer)
         head, _ = verifier.open(ours)
         signed = note.parse(ours)
@@ -165,7 +165,8 @@ def _keep(path: Path, raw: bytes) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a log's folder, nothing is entered meanwhile; `LogBusyError` after ten seconds."""
     until = time.monotonic() + _WAIT_S
     while True:
         try:

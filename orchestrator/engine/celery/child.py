@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from orchestrator.engine.base import Callbacks, Ended, Stop, Voided
 from orchestrator.engine.breaker import Breaker
+from orchestrator.engine.celery.logs import bound
 from orchestrator.engine.celery.times import Times
 from orchestrator.engine.control import Control
 from orchestrator.engine.runner import Result, run_attempt
@@ -129,8 +130,11 @@ class Child:
 
     def _run(self, held: Claim, callbacks: Callbacks) -> Result:
         control = Control(held, None)
-        with Heart(self._heart_ledger, self._setup.times, control):
-            return run_attempt(self._ledger, callbacks, self._setup.times.engine(), control)
+        with bound(held), Heart(self._heart_ledger, self._setup.times, control):
+            _logger.info("attempt %d of slot %s begins", held.number, held.slot_id)
+            result = run_attempt(self._ledger, callbacks, self._setup.times.engine(), control)
+            _logger.info("attempt %s: %s", held.attempt_id, type(result).__name__.lower())
+            return result
 
     def _refused(self, slot_id: str, generation: int) -> None:
         hosts.count_refusal(self._ledger, self._setup.worker_id)

@@ -164,7 +164,8 @@ class Keeper:
     def _dispatch(self) -> None:
         with self._around.quiet():
             messages = window.unsent(self._ledger)
-            room = hosts.capacity(self._ledger, beat_ms=self._times.beat_ms)
+            times = self._times
+            room = hosts.capacity(self._ledger, beat_ms=times.beat_ms, per_slot=times.window_per_slot)
             messages += window.fill(self._ledger, room, who=self._worker_id)
             for screening_id in window.unaffordable(self._ledger):
                 stop_at_cap(self._ledger, screening_id, who=self._worker_id)

@@ -12,7 +12,8 @@ class Times:
     """Production values of reference/distribution.md 4.2; a lease must outlast several beats.
 
     - `lease_ms`, `beat_ms`: how long an attempt is believed in without a sign, and how often there is one.
-    - `dispatch_ms`: how often free places are looked for.
+    - `dispatch_ms`: how often free places are looked for, and `window_per_slot`: how many messages wait for
+      each place meanwhile. Tries that are shorter than `dispatch_ms / window_per_slot` leave places idle.
     - `sweep_ms`: a queued slot that was told longer ago, in a queue that is too short, is told again.
     - `reap_ms`: how often lost attempts are looked for; less than half a lease (`LeaseWatch`).
     - `tidy_ms`: how often containers without a live attempt are looked for.
@@ -29,6 +30,7 @@ class Times:
     back_off_ms: int = 2_000
     persist_ms: int = 1_000
     margin_s: int = 300
+    window_per_slot: int = 2
 
     def engine(self) -> Settings:
         """What one attempt needs of it."""

@@ -25,6 +25,7 @@ from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.states import EngineName, SlotState
 from orchestrator.ledger.transitions import start
 from tests.assets.queue.program import PRICE_NUSD
+from tests.assets.services.own import as_user
 
 PROGRAM = Path(__file__).parent / "program.py"
 ROOT = Path(__file__).parents[3]
@@ -87,7 +88,7 @@ class Lab:
         }
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
         process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), json.dumps(told)],
+            as_user([sys.executable, str(PROGRAM), json.dumps(told)], None, on_parent_death="KILL"),
             env=environment,
             stdout=self._errors,
             stderr=self._errors,

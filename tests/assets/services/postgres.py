@@ -86,7 +86,9 @@ class PostgresServer:
 
     def _initdb(self, data: Path, user: str | None) -> None:
         command = [str(self.bin / "initdb"), "-D", str(data), "-U", SUPERUSER, "-A", "trust"]
-        command += ["-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        # A language's sort order, as most real servers have one: bytes would hide what depends on it.
+        command += ["-E", "UTF8", "--locale=C", "--locale-provider=icu", "--icu-locale=en-US"]
+        command += ["--no-sync", "--no-instructions"]
         done = subprocess.run(
             as_user(command, user), cwd=self.folder, capture_output=True, text=True, check=False
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from sqlalchemy.engine import Connection
@@ -36,6 +37,22 @@ def clock() -> ManualClock:
 @pytest.fixture
 def ledger(ledger_url: str, clock: ManualClock) -> Iterator[Ledger]:
     opened = open_ledger(ledger_url, clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def sqlite_ledger(tmp_path: Path, clock: ManualClock) -> Iterator[Ledger]:
+    """For what only SQLite has: files, BEGIN modes, batch migrations."""
+    opened = open_ledger(f"sqlite:///{tmp_path / 'only.db'}", clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def postgres_ledger(postgres_url: str, clock: ManualClock) -> Iterator[Ledger]:
+    """For what only PostgreSQL has: isolation, roles, sessions."""
+    opened = open_ledger(postgres_url, clock)
     yield opened
     opened.close()
 

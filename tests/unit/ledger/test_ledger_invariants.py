@@ -11,6 +11,7 @@ from orchestrator.engine.stub import plan_stub
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.invariants import CHECKS, violations
+from orchestrator.ledger.models import Base
 from orchestrator.ledger.records import CertificateKind, add_certificate
 from orchestrator.ledger.rules import RULES
 from orchestrator.ledger.states import EngineName
@@ -72,27 +73,34 @@ def busy(ledger: Ledger, owner_id: str, end: MakeEnd) -> str:
 
 
 def _disarm(connection: Connection) -> None:
+    postgres = connection.dialect.name == "postgresql"
     for rule in RULES:
-        connection.exec_driver_sql(f"DROP TRIGGER {rule.name}")
+        on = f" ON {rule.table}" if postgres else ""
+        connection.exec_driver_sql(f"DROP TRIGGER {rule.name}{on}")
     connection.exec_driver_sql("DROP INDEX uq_attempt_one_live")
     connection.exec_driver_sql("DROP INDEX uq_attempt_one_counted")
+    if postgres:
+        kept = "SELECT conname, conrelid::regclass::text FROM pg_constraint WHERE contype IN ('c', 'f')"
+        for name, table in connection.exec_driver_sql(kept).all():
+            if table in Base.metadata.tables:
+                connection.exec_driver_sql(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
 
 
 @pytest.mark.parametrize("name", [name for _, name, _ in CHECKS])
 def test_damage_is_named(ledger: Ledger, busy: str, name: str) -> None:
     """4.6: a doctor that cannot say no is worthless."""
-    if ledger.engine.dialect.name != "sqlite":
-        pytest.skip("damages the file as only SQLite lets one")
     with ledger.unit_of_work() as connection:
         _disarm(connection)
     with ledger.engine.connect() as connection:
         driver = connection.connection.dbapi_connection
         assert driver is not None
         cursor = driver.cursor()
-        cursor.execute("PRAGMA foreign_keys = OFF")
-        cursor.execute("PRAGMA ignore_check_constraints = ON")
+        if ledger.engine.dialect.name == "sqlite":
+            cursor.execute("PRAGMA foreign_keys = OFF")
+            cursor.execute("PRAGMA ignore_check_constraints = ON")
         cursor.execute(DAMAGE[name])
         assert cursor.rowcount > 0
+        driver.commit()
     assert name in {found.name for found in violations(ledger)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 from orchestrator.engine.stub import plan_stub
 from orchestrator.ledger import migrate, queries
 from orchestrator.ledger.db import Ledger, create_engine, sqlite_file
-from orchestrator.ledger.errors import SchemaError
+from orchestrator.ledger.errors import DatabaseUrlError, SchemaError
 from orchestrator.ledger.migrate import HEAD, check, current, open_ledger, revisions, upgrade
 from orchestrator.ledger.rules import missing_rules
 
@@ -43,20 +44,19 @@ def test_upgrading_twice_changes_nothing(ledger: Ledger, ledger_url: str) -> Non
 
 
 def test_an_old_file_is_copied_before_its_schema_changes(
-    ledger: Ledger, ledger_url: str, monkeypatch: pytest.MonkeyPatch
+    sqlite_ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy holds what was in the write-ahead log too, and stays readable by itself."""
-    path = sqlite_file(ledger_url)
-    if path is None:
-        pytest.skip("only files are copied")
-    screening = plan_stub(ledger, ["a"])
-    with ledger.unit_of_work() as connection:
+    path = sqlite_file(sqlite_ledger.engine.url)
+    assert path is not None
+    screening = plan_stub(sqlite_ledger, ["a"])
+    with sqlite_ledger.unit_of_work() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0000'")
     monkeypatch.setattr(migrate, "revisions", lambda: [HEAD, "0000"])
     # There is no revision 0000 to upgrade from yet: the upgrade itself fails, the copy must exist before.
     with pytest.raises(Exception, match="0000"):
-        upgrade(ledger_url)
-    copies = sorted(path.parent.glob("ledger.db.before-upgrade-of-0000.*"))
+        upgrade(sqlite_ledger.engine.url)
+    copies = sorted(path.parent.glob("only.db.before-upgrade-of-0000.*"))
     assert len(copies) == 1
     engine = create_engine(f"sqlite:///{copies[0]}")
     assert queries.status(Ledger(engine), screening).total == 3
@@ -82,6 +82,45 @@ def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
     engine.dispose()
     with pytest.raises(SchemaError, match="customers"):
         open_ledger(url)
+
+
+def test_postgresql_is_upgraded_only_on_command(empty_postgres_url: str) -> None:
+    """Section 7: a process that finds another schema refuses, names the command and changes nothing."""
+    with pytest.raises(SchemaError, match="absent") as caught:
+        open_ledger(empty_postgres_url)
+    assert "assize db upgrade" in (caught.value.hint or "")
+    engine = create_engine(empty_postgres_url)
+    assert sa.inspect(engine).get_table_names() == []
+    engine.dispose()
+    assert upgrade(empty_postgres_url) is None
+    open_ledger(empty_postgres_url).close()
+
+
+def test_upgrades_may_race(empty_postgres_url: str) -> None:
+    """Two operators at once: one makes the schema, the other finds it."""
+    failures: list[BaseException] = []
+
+    def one() -> None:
+        try:
+            upgrade(empty_postgres_url)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test tells it
+            failures.append(error)
+
+    threads = [threading.Thread(target=one) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    open_ledger(empty_postgres_url).close()
+
+
+@pytest.mark.parametrize("url", ["mysql://root:secret@db/x", "nonsense secret", "oracle+x://u:secret@h"])
+def test_other_databases_are_refused_without_showing_the_url(url: str) -> None:
+    """A URL may hold a password: the refusal never repeats it."""
+    with pytest.raises(DatabaseUrlError) as caught:
+        open_ledger(url)
+    assert "secret" not in caught.value.message + str(caught.value.hint)
 
 
 def test_revisions_are_packaged() -> None:

@@ -84,12 +84,18 @@ def test_ended_things_never_change(ledger: Ledger, filled: str, statement: str, 
         connection.execute(sa.text(statement))
 
 
+REPLACE = {
+    "sqlite": "INSERT OR REPLACE INTO evidence SELECT attempt_id, 'f', 1 FROM evidence",
+    "postgresql": "INSERT INTO evidence SELECT attempt_id, 'f', 1 FROM evidence"
+    " ON CONFLICT (attempt_id) DO UPDATE SET manifest_digest = 'f'",
+}
+
+
 def test_replacing_a_row_is_a_change_too(ledger: Ledger, filled: str) -> None:
-    """INSERT OR REPLACE deletes silently unless triggers are recursive (SQLite)."""
-    if ledger.engine.dialect.name != "sqlite":
-        pytest.skip("INSERT OR REPLACE is SQLite's")
+    """INSERT OR REPLACE deletes silently unless triggers are recursive (SQLite); an upsert is an UPDATE."""
+    statement = REPLACE[ledger.engine.dialect.name]
     with pytest.raises(IntegrityError, match="append-only"), ledger.unit_of_work() as connection:
-        connection.execute(sa.text("INSERT OR REPLACE INTO evidence SELECT attempt_id, 'f', 1 FROM evidence"))
+        connection.execute(sa.text(statement))
 
 
 @pytest.mark.parametrize(
@@ -179,18 +185,47 @@ def test_the_newest_admission_check_counts(ledger: Ledger, clock: Any) -> None:
     assert last_pack_check(ledger, **key) == second and not second.proven
 
 
+LOSE = {
+    "sqlite": (
+        "DROP TRIGGER tr_event_no_update",
+        "DROP INDEX uq_attempt_one_live",
+        "DROP TRIGGER tr_try_slot_ended",
+        "CREATE TRIGGER tr_try_slot_ended BEFORE UPDATE ON try_slot BEGIN SELECT 1; END",
+    ),
+    "postgresql": (
+        "DROP TRIGGER tr_event_no_update ON event",
+        "DROP INDEX uq_attempt_one_live",
+        "DROP TRIGGER tr_try_slot_ended ON try_slot",
+        "CREATE TRIGGER tr_try_slot_ended BEFORE UPDATE ON try_slot FOR EACH ROW"
+        " WHEN (OLD.state = 'never') EXECUTE FUNCTION assize_refuse('an ended slot never changes')",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE event DISABLE TRIGGER tr_event_no_update",
+        "ALTER TABLE event ENABLE REPLICA TRIGGER tr_event_no_update",
+        "CREATE OR REPLACE FUNCTION assize_refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN RETURN NEW; END'",
+    ],
+)
+def test_a_trigger_that_does_not_fire_is_missing(postgres_ledger: Ledger, statement: str) -> None:
+    """It is there by name, and keeps nothing: switched off, or its function hollowed out."""
+    with postgres_ledger.unit_of_work() as connection:
+        connection.exec_driver_sql(statement)
+        assert "trigger tr_event_no_update on event" in missing_rules(connection)
+        ensure_rules(connection)
+        assert missing_rules(connection) == []
+
+
 def test_every_missing_rule_is_named_at_start_up(ledger: Ledger, ledger_url: str) -> None:
     """The start-up check lists every missing trigger and index, and a trigger whose text was changed."""
-    if ledger.engine.dialect.name != "sqlite":
-        pytest.skip("damages the file as only SQLite lets one")
     with ledger.unit_of_work() as connection:
         assert missing_rules(connection) == []
-        connection.exec_driver_sql("DROP TRIGGER tr_event_no_update")
-        connection.exec_driver_sql("DROP INDEX uq_attempt_one_live")
-        connection.exec_driver_sql("DROP TRIGGER tr_try_slot_ended")
-        connection.exec_driver_sql(
-            "CREATE TRIGGER tr_try_slot_ended BEFORE UPDATE ON try_slot BEGIN SELECT 1; END"
-        )
+        for statement in LOSE[ledger.engine.dialect.name]:
+            connection.exec_driver_sql(statement)
         missing = missing_rules(connection)
     assert missing == [
         "index uq_attempt_one_live on attempt",
@@ -204,12 +239,10 @@ def test_every_missing_rule_is_named_at_start_up(ledger: Ledger, ledger_url: str
         assert missing_rules(connection) == ["index uq_attempt_one_live on attempt"]
 
 
-def test_rules_return_after_a_batch_migration(ledger: Ledger) -> None:
+def test_rules_return_after_a_batch_migration(sqlite_ledger: Ledger) -> None:
     """Alembic's batch mode loses triggers without a word (section 7); `ensure_rules` restores them."""
-    if ledger.engine.dialect.name != "sqlite":
-        pytest.skip("batch mode is for SQLite")
     # Batch mode drops the old table, so no row may point at it meanwhile.
-    engine = sa.create_engine(ledger.engine.url)
+    engine = sa.create_engine(sqlite_ledger.engine.url)
     with engine.begin() as connection:
         operations = Operations(MigrationContext.configure(connection))
         with operations.batch_alter_table("try_slot", recreate="always") as batch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +13,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from orchestrator.ledger.db import Ledger, file_lock
+from orchestrator.ledger.db import Ledger, file_lock, system_clock
+from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.owners import register
+from orchestrator.ledger.postgres import IDLE_IN_UNIT_MS, LOCK_WAIT_MS
 
 ROUNDS = 60
 
@@ -66,21 +70,90 @@ def test_the_deferred_control_loses_units(tmp_path: Path) -> None:
     assert counted == 4 * ROUNDS - refused
 
 
-def test_begin_statements_are_what_they_should_be(ledger: Ledger) -> None:
+def test_begin_statements_are_what_they_should_be(sqlite_ledger: Ledger) -> None:
     """The mode is decided by the kind of unit, not by what is executed in it."""
-    if ledger.engine.dialect.name != "sqlite":
-        pytest.skip("SQLite's BEGIN modes")
     seen: list[str] = []
 
-    @event.listens_for(ledger.engine, "before_cursor_execute")
+    @event.listens_for(sqlite_ledger.engine, "before_cursor_execute")
     def note(_c: object, _k: object, statement: str, *_rest: object) -> None:
         seen.append(statement)
 
-    with ledger.unit_of_work():
+    with sqlite_ledger.unit_of_work():
         pass
-    with ledger.reading():
+    with sqlite_ledger.reading():
         pass
     assert seen == ["BEGIN IMMEDIATE", "BEGIN"]
+
+
+def test_isolation_is_decided_by_the_kind_of_unit(postgres_ledger: Ledger) -> None:
+    """Writing is READ COMMITTED whatever the server's default; reading sees one state and cannot write."""
+    show = sa.text(
+        "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')"
+    )
+    for _ in range(2):  # the second time on connections that were used for the other kind
+        with postgres_ledger.unit_of_work() as connection:
+            assert tuple(connection.execute(show).one()) == ("read committed", "off")
+        with postgres_ledger.reading() as connection:
+            assert tuple(connection.execute(show).one()) == ("repeatable read", "on")
+
+
+def test_a_reader_sees_one_state(ledger: Ledger, owner_id: str) -> None:
+    """`violations` compares tables with each other: what is committed meanwhile must not be half seen."""
+    with ledger.reading() as connection:
+        count = sa.text("SELECT count(*) FROM host_owner")
+        assert connection.scalar(count) == 1
+        register(ledger)
+        assert connection.scalar(count) == 1
+    with ledger.reading() as connection:
+        assert connection.scalar(count) == 2
+
+
+def test_an_abandoned_unit_is_rolled_back_by_the_server(postgres_ledger: Ledger) -> None:
+    """A worker that is frozen inside a unit holds its rows for a minute at most, less than others wait."""
+    with postgres_ledger.reading() as connection:
+        found = connection.execute(
+            sa.text(
+                "SELECT name, setting FROM pg_settings"
+                " WHERE name IN ('idle_in_transaction_session_timeout', 'lock_timeout')"
+            )
+        )
+        kept = {row.name: int(row.setting) for row in found}
+    assert kept == {
+        "idle_in_transaction_session_timeout": IDLE_IN_UNIT_MS,
+        "lock_timeout": LOCK_WAIT_MS,
+    }
+    assert 0 < IDLE_IN_UNIT_MS < LOCK_WAIT_MS
+
+
+def test_the_databases_clock_counts(postgres_ledger: Ledger) -> None:
+    """4.4: leases are measured with the database's time; two readings of a unit differ, as time goes on."""
+    with postgres_ledger.unit_of_work() as connection:
+        first = system_clock(connection)
+        stamp = connection.scalar(sa.text("SELECT extract(epoch FROM now()) * 1000"))
+        connection.execute(sa.text("SELECT pg_sleep(0.02)"))
+        second = system_clock(connection)
+    assert first - float(stamp or 0) >= 0
+    assert second - first >= 20
+
+
+def test_an_exclusive_lock_is_one_per_name(ledger: Ledger, ledger_url: str) -> None:
+    """Planning the same screening twice at once takes turns; the lock is free after an error."""
+    with pytest.raises(ValueError, match="inside"), ledger.exclusive("plan x"):
+        raise ValueError("inside")
+    other = open_ledger(ledger_url)
+    entered = threading.Event()
+
+    def enter() -> None:
+        with other.exclusive("plan x"):
+            entered.set()
+
+    with ledger.exclusive("plan x"):
+        thread = threading.Thread(target=enter)
+        thread.start()
+        assert not entered.wait(0.05)
+    thread.join(60)
+    assert entered.is_set()
+    other.close()
 
 
 def test_a_unit_that_raises_leaves_nothing(ledger: Ledger) -> None:
