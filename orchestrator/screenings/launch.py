@@ -16,13 +16,14 @@ from orchestrator.errors import UsageError
 from orchestrator.evidence import observed
 from orchestrator.evidence.errors import EvidenceError
 from orchestrator.host_abilities import require_conditions
-from orchestrator.ledger import queries
+from orchestrator.ledger import queries, subnets
 from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.ledger.screenings import NewScreening
 from orchestrator.ledger.states import OPEN_SCREENINGS
 from orchestrator.ledger.suspicion import suspect_elsewhere
 from orchestrator.ledger.transitions import Claim, plan
 from orchestrator.observations import Observations
+from orchestrator.packs import semantics
 from orchestrator.packs.pack import Pack, PackTask
 from orchestrator.planning.conditions import ScreeningConditions, screening_identity
 from orchestrator.planning.plan import PlannedTask, new_seed, plan_slots
@@ -32,7 +33,7 @@ from orchestrator.screenings.floor import require_floor
 from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, comparability_of
-from orchestrator.screenings.orders import Bench, limit_ms
+from orchestrator.screenings.orders import Bench, limit_ms, returning_subnets
 from orchestrator.screenings.private import PrivateRecord
 from orchestrator.screenings.relaying import (
     Metering,
@@ -113,6 +114,12 @@ def require_host(pack: Pack, tasks: Sequence[PackTask], conditions: ScreeningCon
         raise UsageError(
             f"tasks that are graded in place need a writable disk: {', '.join(in_place[:8])}",
             hint="leave them out with --task, or screen without --disk",
+        )
+    beside = [task.id for task in tasks if semantics.compose(task.task).services]
+    if beside and (disk != "writable" or conditions.runtime != "runc"):
+        raise UsageError(
+            f"tasks with several containers need a writable disk and runc: {', '.join(beside[:8])}",
+            hint="leave them out with --task, or screen without --disk and --runtime",
         )
     if conditions.runtime == "runc" and disk == "writable":
         return  # the engine itself refuses a container that it cannot run
@@ -238,6 +245,7 @@ def attempt_runner(
     runner = make()
     try:
         runner.reap(installation.label, with_bundles(liveness_of(installation.ledger), installation.home))
+        subnets.sweep(installation.ledger)
         yield runner
     finally:
         warnings.extend(f"not removed: {line}" for line in runner.close())
@@ -261,7 +269,7 @@ def run(
     warnings: list[str] = []
     with attempt_runner(installation, warnings, make_runner) as runner:
         callbacks = Callbacks(
-            attempt=runner,
+            attempt=returning_subnets(installation.ledger, runner),
             order_for=lambda held: by_id[held.screening_id].bench.order(held),
             certify=lambda attempt_id: _certify(installation, by_id, attempt_id, warnings),
             progress=progress,

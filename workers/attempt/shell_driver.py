@@ -13,7 +13,6 @@ from orchestrator.observations import Clock
 from workers.adapters.launch import contract_environment
 from workers.adapters.shell.agent import CommandResult, ShellEnd, ShellTask, Why, drive
 from workers.attempt.relayed import Relayed
-from workers.capture.growth import disk_watch
 from workers.relay.wire.family import Family
 from workers.sandbox.container import Container
 from workers.sandbox.execute import Command, StreamEnd, run_command
@@ -47,6 +46,7 @@ class _Shell:
         owner: Owner,
         workdir: str,
         cancelled: Callable[[], bool],
+        disk_full: Callable[[], bool],
     ) -> None:
         self._station, self._order, self._container = station, order, container
         self._relayed, self._workdir, self._cancelled = relayed, workdir, cancelled
@@ -58,7 +58,7 @@ class _Shell:
         self._environment = {
             name: value for name, value in contract.items() if not name.endswith(("_KEY", "_TOKEN"))
         }
-        self._disk = disk_watch(station, container, order.disk)
+        self._disk_full = disk_full
         self.seen_bytes = 0
         self.end: StreamEnd | None = None
 
@@ -77,7 +77,7 @@ class _Shell:
             cap_bytes=max(1, self._order.caps.output_bytes - self.seen_bytes),
             still_running=self._container.is_running,
             cancelled=self._cancelled,
-            disk_full=self._disk.over,
+            disk_full=self._disk_full,
             relay_ends=self._relayed.over,
         )
         self.seen_bytes += result.seen_bytes
@@ -98,9 +98,13 @@ def drive_shell(
     owner: Owner,
     workdir: str,
     cancelled: Callable[[], bool],
+    disk_full: Callable[[], bool],
 ) -> Driven:
-    """Let the order's model work on its task; raises `EngineCallError` as any command does."""
-    shell = _Shell(station, order, container, relayed, owner, workdir, cancelled)
+    """Let the order's model work on its task; raises `EngineCallError` as any command does.
+
+    `disk_full` tells when the sandbox wrote more than it may.
+    """
+    shell = _Shell(station, order, container, relayed, owner, workdir, cancelled, disk_full)
     assert order.relay is not None
     task = ShellTask(
         instruction=order.instruction,
