@@ -62,8 +62,9 @@ def words_of(value: Any) -> tuple[str, ...]:
     """A command: a list of texts, or one text split as a shell splits it."""
     if isinstance(value, list):
         return tuple(text_of(item) for item in value)
+    text = text_of(value)
     try:
-        return tuple(shlex.split(text_of(value)))
+        return tuple(shlex.split(text))
     except ValueError:
         raise ValueProblemError(f"{value!r} cannot be split into words") from None
 

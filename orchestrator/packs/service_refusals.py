@@ -58,7 +58,7 @@ def mcp_servers(task: HarborTask) -> Iterator[str]:
 
 
 def _address(task: HarborTask, server: McpServer) -> str | None:
-    names = semantics.compose(task).names
+    composed_services = semantics.compose(task)
     try:
         parts = urlsplit(str(server.url))
         host, _ = parts.hostname, parts.port
@@ -66,7 +66,8 @@ def _address(task: HarborTask, server: McpServer) -> str | None:
         return f"{server.url} is no address"
     if parts.scheme != "http" or parts.username is not None:
         return f"{server.url}: inside a pod only plain http is spoken"
-    if host not in names:
+    # A file that cannot be read says nothing of names; what is wrong with it is told by itself.
+    if host not in composed_services.names and not composed_services.problems:
         return f"{host} is no service of the task, and nothing else can be reached"
     return None
 

@@ -144,9 +144,14 @@ class Bench:
             relay=self.metering.terms if self.metering else None,
             suspect_elsewhere=suspect_elsewhere,
             disk=DiskTerms(**self.conditions.disk.model_dump()),
-            pod=self._pod(task, attempt_id, owner_id),
-            mcp_servers=semantics.mcp_servers(harbor),
+            **self._services(task, attempt_id, owner_id),
         )
+
+    def _services(self, task: PackTask, attempt_id: str, owner_id: str) -> dict[str, Any]:
+        return {
+            "pod": self._pod(task, attempt_id, owner_id),
+            "mcp_servers": semantics.mcp_servers(task.task),
+        }
 
     def _pod(self, task: PackTask, attempt_id: str, owner_id: str) -> PodTerms | None:
         """The services of the task with their images, on a subnet leased to this attempt."""

@@ -116,7 +116,7 @@ def contract_environment(
 
 
 def mcp_config(order: AttemptOrder) -> bytes:
-    """The task's MCP servers in the form that agents read: `{"mcpServers": {name: {...}}}`, empty without any.
+    """The task's MCP servers in the form that agents read: `{"mcpServers": {name: {...}}}`.
 
     `type` is `stdio` (then `command` and `args` are run by the agent in its own container), `sse` or `http`
     (then `url` and `headers`; the host is a service of the task).

@@ -2,6 +2,7 @@
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 TOOL = {
     "name": "add",
@@ -10,7 +11,7 @@ TOOL = {
 }
 
 
-def answered(method: str, params: dict) -> dict:
+def answered(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
         return {
             "protocolVersion": "2025-03-26",

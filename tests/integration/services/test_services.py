@@ -160,7 +160,13 @@ def test_a_service_that_somebody_else_kills_is_the_platforms(
     killer = threading.Thread(target=kill_it)
     killer.start()
     entered = control.phase
-    control.phase = lambda phase: (entered(phase), control_seen.set() if phase is Phase.AGENT else None)
+
+    def phase(now: Phase) -> None:
+        entered(now)
+        if now is Phase.AGENT:
+            control_seen.set()
+
+    control.phase = phase
     report = runner(order, control)
     killer.join()
     assert (report.decision.reason, report.decision.rule) == (Reason.SANDBOX_LOST, "sidecar-lost")
