@@ -1,4 +1,4 @@
-"""A key-value store over TCP, a line per request: SET, GET, QUIT (ends it), FILL (uses up memory)."""
+"""A key-value store over TCP, a line per request: SET, GET, QUIT (ends it), FILL and SPILL (use up space)."""
 
 import os
 import socketserver
@@ -19,6 +19,10 @@ class Handler(socketserver.StreamRequestHandler):
             elif words[0] == "FILL":
                 while True:
                     VALUES[str(len(VALUES))] = chr(97 + len(VALUES) % 26) * (1 << 20)
+            elif words[0] == "SPILL":
+                with open("/var/tmp/spilled", "wb", buffering=0) as out:
+                    while True:
+                        out.write(os.urandom(1 << 20))
             elif words[0] == "QUIT":
                 os._exit(3)
             else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.attempts import AttemptCancelledError, AttemptOrder, AttemptReport
+from orchestrator.attempts import AttemptCancelledError, AttemptOrder, AttemptReport, DiskTerms
 from orchestrator.evidence.manifest import EvidenceManifest
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.sidecars import Condition, Health
@@ -141,6 +141,16 @@ def test_a_service_that_the_agent_ends(
     assert (found.reason, found.rule, found.suspect) == (reason, rule, suspect)
     assert report.observations["sidecar"] == "store"
     assert report.observations["sidecar_death"] == ("oom" if "FILL" in script else "self")
+
+
+def test_what_an_agent_makes_a_service_write_is_the_agents(
+    runner: AttemptRunner, control: Any, services_order: MakeOrder
+) -> None:
+    """A service has the disk of the try; past it the try ends, long before the host's disk does."""
+    script = solve(ask("store", "SPILL") + " > /tmp/said || true", "sleep 600")
+    order = services_order(script, disk=DiskTerms("writable", 32 << 20, 1000))
+    report = runner(order, control)
+    assert (report.decision.reason, report.decision.rule) == (Reason.DISK_LIMIT, "artifact-overflow")
 
 
 def test_a_service_that_somebody_else_kills_is_the_platforms(
