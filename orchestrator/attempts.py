@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from orchestrator.faults import Decision
+from orchestrator.sidecars import PodTerms
 from scoring.vocabulary import Phase
 
 
@@ -97,6 +98,8 @@ class AttemptOrder:
     - `grader_proven`: the oracle passed through this same grading path before.
     - `suspect_elsewhere`: this agent had a suspect end at this task on another worker before.
     - `disk`: where the agent may write and how much.
+    - `pod`: the services beside the agent's container, with the subnet that they share; None without any.
+    - `mcp_servers`: what the agent is told of MCP servers, as plain data (name, transport, url or command).
     - `relay`: the terms of model calls; None for an agent that makes none, which then has no way out at all.
     """
 
@@ -139,6 +142,8 @@ class AttemptOrder:
     relay: RelayTerms | None = None
     suspect_elsewhere: bool = False
     disk: DiskTerms = DiskTerms()
+    pod: PodTerms | None = None
+    mcp_servers: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ TWICE: Final = "suspect-on-two-workers"
 """The rule named by a decision that `turns` made; its first evidence is that of the row itself."""
 
 _FOREIGN: Final = (Death.FOREIGN_KILL, Death.REMOVED)
+_OWN: Final = (Death.SELF, Death.OOM)
 _FORGED: Final = (VerdictProblem.CONTRADICTORY, VerdictProblem.FOREIGN_FILE)
 
 
@@ -140,6 +141,32 @@ RULES: Final[tuple[Rule, ...]] = (
         Phase.AGENT,
         ("agent_host_oom", "agent_oom_kills", "agent_max_memory_bytes"),
         suspect=True,  # the sandbox was within its limit, and still among those who used the memory up
+    ),
+    # A task's own service that somebody took away is no different from the sandbox itself.
+    Rule(
+        "sidecar-lost",
+        lambda s: s.sidecar_death in (*_FOREIGN, Death.ENGINE_RESTART),
+        Reason.SANDBOX_LOST,
+        Phase.AGENT,
+        ("sidecar", "sidecar_death"),
+    ),
+    Rule(
+        "sidecar-host-out-of-memory",
+        lambda s: s.sidecar_host_oom is True and s.reward_passes is not True,
+        Reason.SANDBOX_LOST,
+        Phase.AGENT,
+        ("sidecar", "sidecar_death", "sidecar_host_oom"),
+        suspect=True,
+    ),
+    # One that died by itself may have been asked to: whether it stands without an agent, the gate has seen.
+    Rule(
+        "unproven-sidecar-death",
+        lambda s: s.sidecar_death in _OWN and not s.grader_proven and s.reward_passes is not True,
+        Reason.SANDBOX_LOST,
+        Phase.AGENT,
+        ("sidecar", "sidecar_death", "grader_proven"),
+        suspect=True,
+        turns=True,
     ),
     # Our own kill: which clock or cap fired is known to us alone.
     Rule("cost-cap", lambda s: s.cost_cap_hit, Reason.COST_CAP, Phase.AGENT, ("cost_cap_hit",)),
@@ -312,6 +339,13 @@ RULES: Final[tuple[Rule, ...]] = (
         Reason.PID_LIMIT,
         Phase.AGENT,
         ("agent_pids_limit_hits", "agent_exit_code", "reward"),
+    ),
+    Rule(
+        "fail-after-sidecar-death",
+        lambda s: s.sidecar_death in _OWN,
+        Reason.CRASH,
+        Phase.AGENT,
+        ("sidecar", "sidecar_death", "grader_proven", "reward"),
     ),
     Rule(
         "fail-with-exit-code",

@@ -45,6 +45,8 @@ class Observations:
     """The observation vector; None means "not observed", never "no".
 
     prepare: `image_missing`, `image_mismatch`, `start_error` (our API call that failed, by type name).
+    sidecars (a task's own services): `sidecar` (the name of the first that ended before we ended it, in the
+    agent phase), `sidecar_death`, `sidecar_host_oom`.
     agent: `agent_started`; `agent_clock` and `agent_clock_value` (ms or bytes); `agent_exit_code` (recorded,
     never decisive for pass or fail); `agent_death`; cgroup counters; `agent_host_oom` (the kernel's own log
     names this sandbox in a lack of memory of the whole host); `agent_runtime_crash` (a runtime with a kernel
@@ -75,6 +77,9 @@ class Observations:
     agent_host_oom: bool | None = None
     agent_runtime_crash: bool = False
     stream_lost: bool = False
+    sidecar: str | None = None
+    sidecar_death: Death | None = None
+    sidecar_host_oom: bool | None = None
     artifact_overflow: bool = False
     relay_fault: bool = False
     provider_outage: bool = False

@@ -19,8 +19,8 @@ MODELS: Final = frozenset({"model", "model_small"})
 PLACES: Final = frozenset({"url", "bundle", "home"})
 IN_FILES: Final = MODELS | PLACES | {"output_tokens"}
 """What a file below HOME may use: values without quotes and line breaks, and never the token."""
-IN_COMMAND: Final = IN_FILES | {"workspace", "out", "instruction", "instruction_file"}
-IN_ENVIRONMENT: Final = IN_FILES | {"workspace", "out", "token"}
+IN_COMMAND: Final = IN_FILES | {"workspace", "out", "instruction", "instruction_file", "mcp_config"}
+IN_ENVIRONMENT: Final = IN_FILES | {"workspace", "out", "token", "mcp_config"}
 MAX_FILE: Final = 16_384
 _FILE_NAME: Final = re.compile(r"(?!/)(?!.*(?:^|/)\.\.?(?:/|$))[A-Za-z0-9._/-]{1,200}(?<!/)")
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}")

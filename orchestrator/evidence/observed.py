@@ -25,6 +25,7 @@ _ENUMS: Final[dict[str, Callable[[str], object]]] = {
     "grader_clock": Clock,
     "agent_death": Death,
     "grader_death": Death,
+    "sidecar_death": Death,
     "verdict_problem": VerdictProblem,
 }
 

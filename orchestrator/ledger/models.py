@@ -365,6 +365,19 @@ class PackCheck(Base):
     )
 
 
+class SubnetLease(Base):
+    """A subnet (CIDR) that one attempt's pod holds; given back at its clean-up, and void when it ended.
+
+    Attempts of the admission gate are in no other table, so the attempt is no foreign key; the owner is.
+    """
+
+    __tablename__ = "subnet_lease"
+    subnet: Mapped[str] = mapped_column(String(18), primary_key=True)
+    attempt_id: Mapped[str] = mapped_column(Id, unique=True)
+    owner_id: Mapped[str] = mapped_column(ForeignKey("host_owner.id"))
+    taken_ms: Mapped[int] = mapped_column(BigInteger)
+
+
 class Event(Base):
     """The history: one row per transition, written in the same transaction, never changed."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchestrator.packs import semantics
+from orchestrator.packs import semantics, service_refusals
 from orchestrator.packs.task import HarborTask
 from orchestrator.packs.task_environment import Environment, NetworkMode
 
@@ -62,9 +62,6 @@ def _environment(key: str, environment: Environment) -> Iterator[Refusal]:
     if environment.gpus or environment.tpu is not None or named:
         asked = "tpu" if environment.tpu is not None else f"gpus = {environment.gpus}"
         yield Refusal(RefusalCode.ACCELERATOR, f"{key}: {asked}: sandboxes have no accelerator")
-    if environment.mcp_servers:
-        names = ", ".join(server.name for server in environment.mcp_servers)
-        yield Refusal(RefusalCode.MCP_SERVERS, f"{key}.mcp_servers ({names}): not offered to agents yet")
     if environment.skills_dir is not None:
         yield Refusal(RefusalCode.SKILLS, f"{key}.skills_dir = '{environment.skills_dir}': not supported yet")
     if environment.healthcheck is not None:
@@ -72,10 +69,8 @@ def _environment(key: str, environment: Environment) -> Iterator[Refusal]:
 
 
 def _files(task: HarborTask) -> Iterator[Refusal]:
-    for folder in (semantics.ENVIRONMENT_DIR, semantics.TESTS_DIR):
-        path = f"{folder}/docker-compose.yaml"
-        if task.has(path):
-            yield Refusal(RefusalCode.COMPOSE, f"{path}: only single containers are run")
+    for problem in service_refusals.composed(task):
+        yield Refusal(RefusalCode.COMPOSE, problem)
     for entry in task.entries:
         first, *rest = entry.path.split("/")
         in_step = first == "steps" and len(rest) == 2
@@ -88,8 +83,9 @@ def _files(task: HarborTask) -> Iterator[Refusal]:
 
 
 def _images(task: HarborTask) -> Iterator[Refusal]:
-    has_image = task.config.environment.docker_image is not None
-    if not (has_image or task.has("environment/Dockerfile") or task.has("environment/docker-compose.yaml")):
+    composed = semantics.compose(task)
+    has_image = task.config.environment.docker_image or composed.main.build or composed.main.image
+    if not (has_image or composed.problems or task.has("environment/Dockerfile")):
         yield Refusal(
             RefusalCode.NO_ENVIRONMENT, "neither environment/Dockerfile nor environment.docker_image is there"
         )
@@ -113,6 +109,8 @@ def _keys(task: HarborTask) -> Iterator[Refusal]:
     yield from _environment("environment", config.environment)
     if config.verifier.environment is not None:
         yield from _environment("verifier.environment", config.verifier.environment)
+    for sentence in service_refusals.mcp_servers(task):
+        yield Refusal(RefusalCode.MCP_SERVERS, sentence)
     if config.steps:
         names = ", ".join(step.name for step in config.steps)
         yield Refusal(RefusalCode.STEPS, f"steps ({names}): multi-step tasks are not run yet")
@@ -167,4 +165,4 @@ def deviations(task: HarborTask, waivers: Mapping[str, str] = NO_WAIVERS) -> lis
     for key, env in semantics.env_sections(task):
         if names := semantics.defaulted(env):
             out.append(Deviation("host-env", f"{key}: the default is used for {', '.join(names)}"))
-    return out
+    return [*out, *(Deviation(name, text) for name, text in service_refusals.differences(task))]

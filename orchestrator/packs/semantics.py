@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from orchestrator.packs.compose import COMPOSE_FILE, Compose, compose_of
+from orchestrator.packs.compose_service import Build
 from orchestrator.packs.errors import PackError
 from orchestrator.packs.task import HarborTask
 from orchestrator.packs.task_config import ArtifactEntry
 from orchestrator.packs.task_environment import Environment, NetworkMode, PhaseNetwork
 from orchestrator.packs.tree import TreeEntry, tree_digest
+from orchestrator.sidecars import Sidecar
 
 VerifierMode = Literal["shared", "separate"]
 ENVIRONMENT_DIR: Final = "environment"
@@ -59,7 +62,8 @@ class ImageContext:
 
     Exactly one of `docker_image` and `folder` is set. `files` are the context's entries (paths relative
     to the task directory, all inside `folder`) and `digest` is their tree digest; `dockerfile` is relative
-    to `folder`. `has_tests` says that the tests are part of the image and must not be uploaded.
+    to `folder`. `has_tests` says that the tests are part of the image and must not be uploaded. `build_args`
+    and `target` are those of a compose file.
     """
 
     docker_image: str | None
@@ -70,6 +74,8 @@ class ImageContext:
     digest: str | None
     build_timeout_ms: int
     has_tests: bool = False
+    build_args: tuple[tuple[str, str], ...] = ()
+    target: str = ""
 
 
 def _named(image: str, environment: Environment, has_tests: bool) -> ImageContext:
@@ -91,14 +97,46 @@ def _built(task: HarborTask, folder: str, environment: Environment, has_tests: b
     )
 
 
-def agent_context(task: HarborTask) -> ImageContext:
-    """The image of the agent phase: `docker_image` if named, else environment/Dockerfile.
+def compose(task: HarborTask) -> Compose:
+    """What environment/docker-compose.yaml says; empty when there is none."""
+    has_file = task.has(f"{ENVIRONMENT_DIR}/{COMPOSE_FILE}")
+    return compose_of(task.directory, task.digest) if has_file else Compose()
 
-    `PackError` if there is neither (such a task is refused before).
+
+def _composed(task: HarborTask, build: Build) -> ImageContext:
+    folder = ENVIRONMENT_DIR if build.folder == "." else f"{ENVIRONMENT_DIR}/{build.folder}"
+    context = _built(task, folder, task.config.environment, has_tests=False)
+    return replace(context, dockerfile=build.dockerfile, build_args=build.args, target=build.target)
+
+
+def sidecars(task: HarborTask) -> tuple[tuple[Sidecar, ImageContext], ...]:
+    """The services beside the agent's container, in start order, each with where its image comes from.
+
+    For tasks that were not refused only.
     """
-    environment = task.config.environment
+    out = []
+    for service in compose(task).services:
+        if service.build is not None:
+            context = _composed(task, service.build)
+        else:
+            context = _named(str(service.image), task.config.environment, has_tests=False)
+        out.append((service.sidecar, context))
+    return tuple(out)
+
+
+def agent_context(task: HarborTask) -> ImageContext:
+    """The image of the agent phase: `docker_image` if named, else what the compose file says of `main`,
+    else environment/Dockerfile.
+
+    `PackError` if there is none of them (such a task is refused before).
+    """
+    environment, main = task.config.environment, compose(task).main
     if environment.docker_image is not None:
         return _named(environment.docker_image, environment, has_tests=False)
+    if main.build is not None:
+        return _composed(task, main.build)
+    if main.image is not None:
+        return _named(main.image, environment, has_tests=False)
     if task.has(f"{ENVIRONMENT_DIR}/Dockerfile"):
         return _built(task, ENVIRONMENT_DIR, environment, has_tests=False)
     raise PackError(f"task {task.name}: neither environment/Dockerfile nor environment.docker_image")
@@ -203,8 +241,26 @@ def resolve_env(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def agent_environment(task: HarborTask) -> dict[str, str]:
-    """Environment variables of the agent's container."""
-    return resolve_env(task.config.environment.env)
+    """Environment variables of the agent's container: the compose file's, then task.toml's."""
+    composed = dict(compose(task).main.sidecar.environment)
+    return {**composed, **resolve_env(task.config.environment.env)}
+
+
+def workdir(task: HarborTask) -> str | None:
+    """Where the agent works: task.toml's word, else the compose file's, else the image's (None)."""
+    return task.config.environment.workdir or compose(task).main.sidecar.workdir
+
+
+def mcp_servers(task: HarborTask) -> tuple[dict[str, Any], ...]:
+    """The MCP servers offered to the agent, as plain data: name, transport, and url with headers or argv."""
+    out: list[dict[str, Any]] = []
+    for server in task.config.environment.mcp_servers:
+        common = {"name": server.name, "transport": server.transport}
+        if server.transport == "stdio":
+            out.append({**common, "command": server.command, "args": list(server.args)})
+        else:
+            out.append({**common, "url": server.url, "headers": dict(server.headers)})
+    return tuple(out)
 
 
 def oracle_environment(task: HarborTask) -> dict[str, str]:

@@ -16,6 +16,7 @@ from orchestrator.ledger.transitions import Claim
 from orchestrator.observations import Observations
 from orchestrator.screenings.floor import require_floor
 from orchestrator.screenings.installation import Installation
+from orchestrator.screenings.orders import returning_subnets
 from orchestrator.screenings.relaying import left_transcript, metered_nusd
 
 ENGINE_FOLDER: Final = Path("/var/lib/docker")
@@ -28,7 +29,7 @@ def callbacks_for(
     """Callbacks over a home; nothing is certified or shown by them."""
     home = installation.home
     return Callbacks(
-        attempt=attempt,
+        attempt=returning_subnets(installation.ledger, attempt),
         order_for=order_for,
         salvage=lambda held, seen: salvage(installation, held, seen),
         metered=lambda held: metered_nusd(home, held.attempt_id),

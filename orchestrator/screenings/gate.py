@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from orchestrator.agents import registry
 from orchestrator.agents.registry import RegisteredAgent
-from orchestrator.attempts import AttemptReport
+from orchestrator.attempts import AttemptFunction, AttemptReport
 from orchestrator.ids import new_id
 from orchestrator.ledger import owners
 from orchestrator.ledger.records import TaskCheck, add_pack_check
@@ -26,11 +26,10 @@ from orchestrator.packs.admission import (
 )
 from orchestrator.packs.pack import Pack, PackTask
 from orchestrator.planning.conditions import ScreeningConditions
-from orchestrator.screenings.attempts import Runner
 from orchestrator.screenings.images import TaskImages, prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.launch import attempt_runner, hardware_class
-from orchestrator.screenings.orders import Bench
+from orchestrator.screenings.orders import Bench, checked_digest, returning_subnets
 from scoring.vocabulary import Outcome, Phase
 
 
@@ -101,10 +100,11 @@ def _run_all(
     warnings: list[str] = []
     try:
         with attempt_runner(installation, warnings) as runner, ThreadPoolExecutor(parallel) as pool:
+            returning = returning_subnets(installation.ledger, runner)
 
             def one(run: _Run) -> _Seen:
                 bench = Bench(installation, pack, run.agent, conditions, images)
-                report = _attempt(runner, bench, run, owner.id)
+                report = _attempt(returning, bench, run, owner.id)
                 end = f"{report.decision.outcome.value} ({report.decision.reason.value})"
                 say(f"{run.agent.revision.name} {run.number}  {run.task.id}  {end}")
                 return _Seen(run, report.decision.outcome, report.gradings)
@@ -116,7 +116,7 @@ def _run_all(
             say(f"warning: {line}")
 
 
-def _attempt(runner: Runner, bench: Bench, run: _Run, owner_id: str) -> AttemptReport:
+def _attempt(runner: AttemptFunction, bench: Bench, run: _Run, owner_id: str) -> AttemptReport:
     order = bench.build(
         run.task,
         screening_id=new_id(),
@@ -151,7 +151,7 @@ def _note(pack: Pack, task: PackTask, images: TaskImages, found: TaskEvidence) -
     return TaskCheck(
         pack_digest=pack.digest,
         task_id=task.id,
-        task_digest=task.record_digest,
+        task_digest=checked_digest(task, images),
         agent_image=images.agent,
         grader_image=images.grader,
         oracle_runs=len(found.oracle),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.errors import HostError
 from orchestrator.home import Home
 from orchestrator.packs.pack import Pack, PackTask
 from orchestrator.packs.refusals import Deviation
-from orchestrator.packs.semantics import ImageContext, agent_context, grader_context
+from orchestrator.packs.semantics import ImageContext, agent_context, grader_context, sidecars
+from sandbox_images.base import BASE_IMAGE
 from sandbox_images.build import BuildRequest, BuiltImage
 from sandbox_images.engine import connect
 from sandbox_images.errors import ImageError
@@ -29,11 +30,17 @@ class ImagePreparationError(HostError):
 
 @dataclass(frozen=True)
 class TaskImages:
-    """Image Ids of one task, and where an image only stands in for the one that the task names."""
+    """Image Ids of one task, and where an image only stands in for the one that the task names.
+
+    `sidecars` maps the names of services to image Ids; `pod` is the image of our own containers beside them,
+    None for a task without any.
+    """
 
     agent: str
     grader: str
     deviations: tuple[Deviation, ...] = ()
+    sidecars: Mapping[str, str] = field(default_factory=dict)
+    pod: str | None = None
 
 
 def open_store(home: Home, say: Callable[[str], None]) -> ImageStore:
@@ -50,7 +57,13 @@ def _request(context: ImageContext) -> BuildRequest | str:
     folder, dockerfile = context.directory, context.dockerfile
     if folder is None or dockerfile is None:
         raise HostError("a task names neither an image nor a Dockerfile")
-    return BuildRequest(Path(folder), dockerfile, timeout_s=max(1, context.build_timeout_ms // 1000))
+    return BuildRequest(
+        Path(folder),
+        dockerfile,
+        build_args=dict(context.build_args),
+        target=context.target,
+        timeout_s=max(1, context.build_timeout_ms // 1000),
+    )
 
 
 def prepare_images(
@@ -66,13 +79,18 @@ def prepare_images(
 
 def _prepare_task(pack: Pack, task: PackTask, store: ImageStore) -> TaskImages:
     agent, grader = agent_context(task.task), grader_context(task.task)
-    requests = [_request(agent)] if agent == grader else [_request(agent), _request(grader)]
+    beside = sidecars(task.task)
+    requests = [_request(agent), _request(grader if agent != grader else agent)]
+    requests += [_request(context) for _, context in beside]
+    requests += [BASE_IMAGE] if beside else []
     try:
         images = prepare_for(store, requests)
     except ImageError as error:
         raise ImagePreparationError(
             f"{pack.label} task {task.id}: {error.message}", hint=error.hint
         ) from None
+    ids = {sidecar.name: image.id for (sidecar, _), image in zip(beside, images[2:], strict=False)}
+    _require_no_volumes(pack, task, store, ids)
     standins = {
         base.name: base.detail
         for image in images
@@ -82,4 +100,16 @@ def _prepare_task(pack: Pack, task: PackTask, store: ImageStore) -> TaskImages:
     deviations = tuple(
         Deviation("image", f"{name} stands in: {detail}") for name, detail in sorted(standins.items())
     )
-    return TaskImages(images[0].id, images[-1].id, deviations)
+    return TaskImages(images[0].id, images[1].id, deviations, ids, images[-1].id if beside else None)
+
+
+def _require_no_volumes(pack: Pack, task: PackTask, store: ImageStore, ids: Mapping[str, str]) -> None:
+    """What a sidecar writes is measured in its own layer; a volume of its image would be without a limit."""
+    for name, image_id in ids.items():
+        found = ((store.inspect(image_id) or {}).get("Config") or {}).get("Volumes")
+        if found:
+            raise ImagePreparationError(
+                f"{pack.label} task {task.id}: the image of the service {name} declares a volume"
+                f" ({', '.join(sorted(found))}), which would have no limit",
+                hint="build the service's image without VOLUME, or leave the task out with --task",
+            )

@@ -15,11 +15,12 @@ from orchestrator.engine.local import LocalEngine
 from orchestrator.errors import UsageError
 from orchestrator.evidence.errors import EvidenceError
 from orchestrator.host_abilities import require_conditions
-from orchestrator.ledger import queries
+from orchestrator.ledger import queries, subnets
 from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.ledger.screenings import NewScreening
 from orchestrator.ledger.states import OPEN_SCREENINGS, EngineName
 from orchestrator.ledger.transitions import hand_to, plan
+from orchestrator.packs import semantics
 from orchestrator.packs.pack import Pack, PackTask
 from orchestrator.planning.classes import queue_of
 from orchestrator.planning.conditions import ScreeningConditions, screening_identity
@@ -106,6 +107,12 @@ def require_host(pack: Pack, tasks: Sequence[PackTask], conditions: ScreeningCon
         raise UsageError(
             f"tasks that are graded in place need a writable disk: {', '.join(in_place[:8])}",
             hint="leave them out with --task, or screen without --disk",
+        )
+    beside = [task.id for task in tasks if semantics.compose(task.task).services]
+    if beside and (disk != "writable" or conditions.runtime != "runc"):
+        raise UsageError(
+            f"tasks with several containers need a writable disk and runc: {', '.join(beside[:8])}",
+            hint="leave them out with --task, or screen without --disk and --runtime",
         )
     if conditions.runtime == "runc" and disk == "writable":
         return  # the engine itself refuses a container that it cannot run
@@ -237,6 +244,7 @@ def attempt_runner(
     runner = make()
     try:
         runner.reap(installation.label, with_bundles(liveness_of(installation.ledger), installation.home))
+        subnets.sweep(installation.ledger)
         yield runner
     finally:
         warnings.extend(f"not removed: {line}" for line in runner.close())

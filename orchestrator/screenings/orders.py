@@ -6,11 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from orchestrator import canonical
 from orchestrator.agents.registry import RegisteredAgent
 from orchestrator.agents.revision import AgentRevision
-from orchestrator.attempts import AttemptOrder, Caps, DiskTerms
+from orchestrator.attempts import (
+    AttemptControl,
+    AttemptFunction,
+    AttemptOrder,
+    AttemptReport,
+    Caps,
+    DiskTerms,
+)
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.records import last_pack_check
+from orchestrator.ledger.subnets import give_back, lease
 from orchestrator.ledger.suspicion import suspect_elsewhere
 from orchestrator.ledger.transitions import Claim
 from orchestrator.packs import semantics
@@ -19,6 +28,7 @@ from orchestrator.planning.conditions import CapOverrides, DiskCondition, Screen
 from orchestrator.screenings.images import TaskImages
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.relaying import Metering
+from orchestrator.sidecars import PodTerms
 
 CLEAN_UP_MS = 300_000
 """Time beside the caps for start, collection and clean-up; beyond it the attempt is stopped from outside."""
@@ -75,7 +85,10 @@ class Bench:
         """Whether the admission gate saw the oracle pass in exactly these images."""
         images = self.images[task.id]
         found = last_pack_check(
-            ledger, task_digest=task.record_digest, agent_image=images.agent, grader_image=images.grader
+            ledger,
+            task_digest=checked_digest(task, images),
+            agent_image=images.agent,
+            grader_image=images.grader,
         )
         return found is not None and found.proven
 
@@ -118,7 +131,7 @@ class Bench:
             grader_has_tests=semantics.tests_in_image(harbor),
             separate=semantics.verifier_mode(harbor) == "separate",
             agent_user=self.agent_user(task),
-            workdir=harbor.config.environment.workdir,
+            workdir=semantics.workdir(harbor),
             caps=self.caps(task),
             grading=self.pack.grading(task),
             artifacts=tuple(item.as_data() for item in semantics.artifacts(harbor)),
@@ -137,7 +150,26 @@ class Bench:
             relay=self.metering.terms if self.metering else None,
             suspect_elsewhere=suspect_elsewhere,
             disk=effective_disk(self.pack, task, self.conditions.disk),
+            **self._services(task, attempt_id, owner_id),
         )
+
+    def _services(self, task: PackTask, attempt_id: str, owner_id: str) -> dict[str, Any]:
+        return {
+            "pod": self._pod(task, attempt_id, owner_id),
+            "mcp_servers": semantics.mcp_servers(task.task),
+        }
+
+    def _pod(self, task: PackTask, attempt_id: str, owner_id: str) -> PodTerms | None:
+        """The services of the task with their images, on a subnet leased to this attempt."""
+        images = self.images[task.id]
+        if images.pod is None:
+            return None
+        beside = tuple(
+            replace(sidecar, image=images.sidecars[sidecar.name])
+            for sidecar, _ in semantics.sidecars(task.task)
+        )
+        subnet = lease(self.installation.ledger, attempt_id, owner_id)
+        return PodTerms(str(subnet), images.pod, beside)
 
     def _labels(self, screening_id: str, owner_id: str, live_label: str) -> dict[str, str]:
         return {
@@ -150,6 +182,26 @@ class Bench:
     def agent_user(self, task: PackTask) -> str | None:
         """The screening's own choice, else the task's, else the pack's, else the image's user."""
         return self.conditions.agent_user or self.pack.agent_user(task)
+
+
+def checked_digest(task: PackTask, images: TaskImages) -> str:
+    """What an admission check stands for: the task, and the very images of the services beside the agent."""
+    if not images.sidecars:
+        return task.record_digest
+    return canonical.digest([task.record_digest, sorted(images.sidecars.items())])
+
+
+def returning_subnets(ledger: Ledger, attempt: AttemptFunction) -> AttemptFunction:
+    """The same attempts, each giving its subnet back when it is over, however it ended."""
+
+    def run(order: AttemptOrder, control: AttemptControl) -> AttemptReport:
+        try:
+            return attempt(order, control)
+        finally:
+            if order.pod is not None:
+                give_back(ledger, order.attempt_id)
+
+    return run
 
 
 def plain_agent(revision: AgentRevision, metering: Metering | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
 from orchestrator.engine.base import Callbacks
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
+from orchestrator.ledger import subnets
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.transitions import Claim
 from orchestrator.screenings.attempts import Runner, liveness_of, load_runner, with_bundles
@@ -65,7 +66,7 @@ class Caretaker:
         return callbacks_for(self._installation, _no_attempt, _no_order)
 
     def tidy(self) -> None:
-        """Remove the containers and folders of attempts of this home that are not live any more."""
+        """Remove containers and folders of attempts of this home that are not live any more, and free subnets."""
         installation = self._installation
         if installation is None:
             return
@@ -75,6 +76,7 @@ class Caretaker:
             is_live = with_bundles(liveness_of(installation.ledger), self._home)
             if reaped := self._runner.reap(installation.label, is_live):
                 _logger.warning("removed what dead attempts had left: %s", reaped)
+            subnets.sweep(installation.ledger)
 
     def close(self) -> None:
         """Let the engine's client go."""

@@ -6,6 +6,7 @@ only, the worker enforces them from outside.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,6 +18,7 @@ from workers.sandbox.tars import Owner
 INSTRUCTION: Final = "/assize/instruction.md"
 OUT: Final = "/assize/out"
 HOME: Final = "/assize/home"
+MCP_CONFIG: Final = "/assize/mcp.json"
 BUNDLE: Final = "/opt/agent"
 RELAY_URL: Final = "http://127.0.0.1:8080"
 
@@ -103,6 +105,7 @@ def contract_environment(
         "ASSIZE_INSTRUCTION": INSTRUCTION,
         "ASSIZE_WORKSPACE": workdir,
         "ASSIZE_OUT": OUT,
+        "ASSIZE_MCP_CONFIG": MCP_CONFIG,
         "ASSIZE_DEADLINE_S": str(deadline_s),
         "ASSIZE_BUDGET_NUSD": "0",
         **_model_environment(order, way or Way()),
@@ -110,6 +113,20 @@ def contract_environment(
     if owner.uid == 0:
         environment["IS_SANDBOX"] = "1"
     return environment
+
+
+def mcp_config(order: AttemptOrder) -> bytes:
+    """The task's MCP servers in the form that agents read: `{"mcpServers": {name: {...}}}`.
+
+    `type` is `stdio` (then `command` and `args` are run by the agent in its own container), `sse` or `http`
+    (then `url` and `headers`; the host is a service of the task).
+    """
+    servers: dict[str, dict[str, Any]] = {}
+    for server in order.mcp_servers or ():
+        rest = {key: value for key, value in server.items() if key not in ("name", "transport")}
+        kind = "http" if server["transport"] == "streamable-http" else server["transport"]
+        servers[str(server["name"])] = {"type": kind, **rest}
+    return json.dumps({"mcpServers": servers}, indent=2).encode() + b"\n"
 
 
 def _oracle(order: AttemptOrder, way: Way, workdir: str) -> Launch:
@@ -144,6 +161,7 @@ def _packed(order: AttemptOrder, way: Way, workdir: str) -> Launch:
         "home": HOME,
         "workspace": workdir,
         "out": OUT,
+        "mcp_config": MCP_CONFIG,
         "instruction": order.instruction,
         "instruction_file": INSTRUCTION,
         "output_tokens": str(order.agent.get("output_tokens") or template.limits.output_tokens or ""),

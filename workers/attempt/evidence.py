@@ -25,6 +25,7 @@ from workers.grading.grade import Graded
 from workers.relay.trajectory import atif
 from workers.relay.trajectory.tool_calls import tool_calls
 from workers.sandbox.execute import ExecResult
+from workers.sandbox.sidecars import Sidecars
 
 MAX_GRADER_FILES: Final = 50
 _KIND: Final = {0: "changed", 1: "added", 2: "deleted"}
@@ -132,6 +133,12 @@ def add_shell(builder: ManifestBuilder, end: ShellEnd) -> None:
     """What the worker ran for a bare model, turn by turn."""
     log = {"why": end.why.value, "turns": end.turns, "commands": end.commands, "log": list(end.log)}
     builder.add_bytes("agent/shell.json", Role.COMMAND_LOG, canonical.encode(log))
+
+
+def add_services(builder: ManifestBuilder, sidecars: Sidecars) -> None:
+    """What the task's own services printed, as far as the engine kept it."""
+    for one in sidecars.running:
+        builder.add_bytes(f"services/{one.sidecar.name}.txt", Role.COMMAND_LOG, one.log)
 
 
 def add_report(

@@ -15,14 +15,17 @@ from workers.adapters.launch import (
     BUNDLE,
     HOME,
     INSTRUCTION,
+    MCP_CONFIG,
     OUT,
     Launch,
     Way,
     contract_environment,
+    mcp_config,
     plan_launch,
 )
 from workers.adapters.packed import InstructionTooLongError
 from workers.adapters.shell.agent import ShellEnd
+from workers.attempt.pods import lifetime_s, open_pod, services_full, sidecars_of
 from workers.attempt.relayed import Relayed
 from workers.attempt.shell_driver import drive_shell
 from workers.capture.growth import disk_guard, limits_of, written
@@ -41,12 +44,13 @@ from workers.sandbox.counters import Counters, read_counters
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
 from workers.sandbox.kernel_log import host_oom
 from workers.sandbox.loop import LoopError
-from workers.sandbox.pod import PodError
+from workers.sandbox.pod import Pod, PodError
 from workers.sandbox.preflight import passive_preflight
 from workers.sandbox.prepared import Prepared
 from workers.sandbox.profile import Limits, Writable, create_body, created_facts
 from workers.sandbox.proofs import prove
 from workers.sandbox.runtime_crash import runtime_crashed
+from workers.sandbox.sidecars import SidecarError, Sidecars
 from workers.sandbox.space import Space, SpaceError
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner, TarBuilder
@@ -67,6 +71,8 @@ class AgentPhase:
     is what the sandbox's network was seen to have before the agent was in it. `space` is where it could
     write under a read-only root, `written` the bytes and files that it did write; `proof` is what the host
     showed of limits and runtime before the agent had control, `events` what the engine told of the sandbox.
+    `sidecars` are the services of the task; `bare_pod` stands among them for an agent that calls no model.
+    `trouble` says in words why a service did not come up.
     """
 
     container: Container | None = None
@@ -87,6 +93,14 @@ class AgentPhase:
     written: tuple[int, int] | None = None
     events: tuple[str, ...] = ()
     proof: Mapping[str, Any] | None = None
+    sidecars: Sidecars | None = None
+    bare_pod: Pod | None = None
+    trouble: str | None = None
+
+    @property
+    def pod(self) -> Pod | None:
+        """The pod that the sandbox stands in; None for a sandbox with loopback only."""
+        return self.bare_pod or (self.relayed.pod if self.relayed else None)
 
     def created(self) -> Mapping[str, Any]:
         """What the engine says it created, for the evidence: image, user, runtime and every limit."""
@@ -113,6 +127,7 @@ def _content(order: AttemptOrder, launch: Launch, owner: Owner) -> bytes:
     tar = TarBuilder()
     tar.folder("/assize", 0o755)
     tar.file(INSTRUCTION, order.instruction.encode(), 0o444)
+    tar.file(MCP_CONFIG, mcp_config(order), 0o444)
     tar.folder(OUT, 0o755, owner)
     tar.folder(HOME, 0o700, owner)
     tar.folder("/logs", 0o755)
@@ -147,12 +162,37 @@ def _open_space(
     return Writable(space.mounts(), space.temporary)
 
 
-def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, phase: AgentPhase) -> Launch:
+def _start_services(
+    station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: Callable[[], bool]
+) -> None:
+    phase.sidecars = sidecars_of(station, order)
+    if phase.sidecars is not None:
+        phase.sidecars.start(lifetime_s=lifetime_s(order), cancelled=cancelled)
+
+
+def _open_pod(
+    station: Station, hub: RelayHub, order: AttemptOrder, phase: AgentPhase, *, driven: bool
+) -> None:
+    ground = phase.sidecars.ground if phase.sidecars else None
+    if order.relay is not None:
+        phase.relayed = Relayed.open(hub, station, order, order.relay, pod=not driven, ground=ground)
+    if order.pod is not None and phase.pod is None:
+        phase.bare_pod = open_pod(station, order, image=order.pod.image, socket_dir=None, ground=ground)
+
+
+def _prepare(
+    station: Station,
+    hub: RelayHub,
+    order: AttemptOrder,
+    name: str,
+    phase: AgentPhase,
+    cancelled: Callable[[], bool],
+) -> Launch:
     launch = plan_launch(order)
     # First what may take long: the clock of the lane starts when it opens.
     volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
-    if order.relay is not None:
-        phase.relayed = Relayed.open(hub, station, order, order.relay, pod=not launch.driven)
+    _start_services(station, order, phase, cancelled)
+    _open_pod(station, hub, order, phase, driven=launch.driven)
     caps = order.caps
     limits = Limits(
         caps.memory_bytes, caps.cpus_milli, caps.pids, caps.agent_wall_ms // 1000 + _LIFETIME_GRACE_S
@@ -178,7 +218,7 @@ def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, ph
             labels={**order.labels, "assize.role": "agent"},
             volumes={volume: BUNDLE} if volume else {},
             workdir=order.workdir,
-            network=phase.relayed.network if phase.relayed else "none",
+            network=phase.pod.network_mode if phase.pod else "none",
             file_bytes=limits_of(order.disk)[0],
         )
 
@@ -186,8 +226,7 @@ def _prepare(station: Station, hub: RelayHub, order: AttemptOrder, name: str, ph
     phase.owner, phase.image = used.owner, used.id
     phase.container.start()
     phase.proof = prove(phase.container.id, phase.container.pid(), phase.container.body)
-    pod = phase.relayed.pod if phase.relayed else None
-    phase.preflight = passive_preflight(phase.container) if pod is None else pod.preflight
+    phase.preflight = passive_preflight(phase.container) if phase.pod is None else phase.pod.preflight
     return launch
 
 
@@ -218,6 +257,7 @@ def _run_agent(
             still_running=container.is_running,
             cancelled=cancelled,
             guard=guard,
+            beside_full=services_full(station, order, phase.sidecars),
             relay_ends=relayed.over if relayed else lambda: False,
         )
     phase.facts["agent_exit_code"] = result.exit_code
@@ -237,7 +277,14 @@ def _drive(station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: 
     """A bare model works the sandbox's shell; the same caps and clocks as for an agent inside."""
     assert phase.container is not None and phase.relayed is not None
     driven = drive_shell(
-        station, order, phase.container, phase.relayed, phase.owner, phase.workdir, cancelled
+        station,
+        order,
+        phase.container,
+        phase.relayed,
+        phase.owner,
+        phase.workdir,
+        cancelled,
+        services_full(station, order, phase.sidecars),
     )
     phase.shell = driven.end
     phase.cancelled = driven.cancelled
@@ -265,6 +312,8 @@ def _measure(order: AttemptOrder, phase: AgentPhase) -> None:
 def _end_sandbox(station: Station, order: AttemptOrder, phase: AgentPhase) -> None:
     container = phase.container
     assert container is not None
+    if phase.sidecars is not None:
+        phase.sidecars.note_ended()
     if phase.relayed is not None:
         phase.relayed.end(station)
     # The counters vanish with the cgroup, so they are read before the kill.
@@ -272,6 +321,7 @@ def _end_sandbox(station: Station, order: AttemptOrder, phase: AgentPhase) -> No
     phase.state = container.kill()
     death = container.death(phase.state)
     phase.events = container.events()
+    _end_services(phase)
     phase.facts.update(
         agent_death=death,
         agent_oom_kills=phase.counters.oom_kills,
@@ -286,6 +336,15 @@ def _end_sandbox(station: Station, order: AttemptOrder, phase: AgentPhase) -> No
         )
     if death is not None or phase.facts.get("agent_exit_code") == _KILLED:
         phase.facts["agent_host_oom"] = host_oom(container.id)
+
+
+def _end_services(phase: AgentPhase) -> None:
+    """Kill what ran beside the sandbox: when grading begins nothing of the pod is alive."""
+    if phase.sidecars is not None:
+        phase.sidecars.end()
+        phase.facts.update(phase.sidecars.facts())
+        if phase.pod is not None:
+            phase.pod.container.kill()
 
 
 def _end_lost(station: Station, order: AttemptOrder, phase: AgentPhase, error: EngineCallError) -> None:
@@ -317,7 +376,7 @@ def run_agent_phase(
     """
     phase = AgentPhase()
     try:
-        launch = _prepare(station, hub, order, name, phase)
+        launch = _prepare(station, hub, order, name, phase, cancelled)
         entered()
         phase.facts["agent_started"] = True
         if launch.argv is not None:
@@ -340,6 +399,9 @@ def run_agent_phase(
         LoopError,
     ) as error:
         phase.facts["start_error"] = type(error).__name__
+    except SidecarError as error:
+        phase.facts["start_error"] = f"Sidecar:{error.name}"
+        phase.trouble = str(error)
     except PodError as error:
         phase.facts["start_error"] = "preflight"
         phase.preflight = error.preflight
@@ -353,4 +415,7 @@ def run_agent_phase(
             _end_lost(station, order, phase, error)
         else:
             phase.facts["start_error"] = what
+    if phase.sidecars is not None:
+        with contextlib.suppress(EngineCallError):  # after a failure only: else they are dead by now
+            phase.sidecars.end()
     return phase

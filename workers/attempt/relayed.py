@@ -11,19 +11,17 @@ from typing import Any, Final
 
 from orchestrator.attempts import AttemptOrder, RelayTerms
 from orchestrator.evidence.transcript import ledger_of, read_whole
+from workers.attempt.pods import open_pod
 from workers.relay.errors import RelayError
 from workers.relay.hub import RelayHub, lane_folder
 from workers.relay.process import OpenLane
 from workers.relay.state import LaneState, LaneSummary
 from workers.relay.transcript import FILE_NAME
 from workers.relay.watch import Ending, due, ending
-from workers.sandbox.pod import Pod
+from workers.sandbox.pod import Ground, Pod
 from workers.sandbox.station import Station
 
-_LIFETIME_GRACE_S: Final = 300
 _CLOSE_S: Final = 120.0
-_NETNS_UNSHAREABLE: Final = ("runsc",)
-"""Runtimes with a network stack of their own: their sandbox cannot share the forwarder's namespace."""
 
 
 @dataclass
@@ -42,24 +40,30 @@ class Relayed:
 
     @classmethod
     def open(
-        cls, hub: RelayHub, station: Station, order: AttemptOrder, terms: RelayTerms, *, pod: bool
+        cls,
+        hub: RelayHub,
+        station: Station,
+        order: AttemptOrder,
+        terms: RelayTerms,
+        *,
+        pod: bool,
+        ground: Ground | None = None,
     ) -> Relayed:
-        """Open the lane, then the pod; raises `RelayError`, `PodError` or an engine error, and then left
-        nothing open."""
+        """Open the lane, then the pod, on the `ground` of a task with services.
+
+        Raises `RelayError`, `PodError` or an engine error, and then left nothing open.
+        """
         lane = hub.open(terms, order.attempt_id)
         opened = cls(terms, lane, lane_folder(terms.state_root, order.attempt_id, "agent"))
         if not pod:
             return opened
         try:
-            opened.pod = Pod.open(
+            opened.pod = open_pod(
                 station,
-                name=f"assize-{order.attempt_id}-forwarder",
-                base_image=terms.forwarder_image,
+                order,
+                image=terms.forwarder_image,
                 socket_dir=lane.socket.parent,
-                labels=order.labels,
-                runtime="runc" if order.runtime in _NETNS_UNSHAREABLE else order.runtime,
-                lifetime_s=order.caps.agent_wall_ms // 1000 + _LIFETIME_GRACE_S,
-                kind="internal" if order.runtime in _NETNS_UNSHAREABLE else "netns",
+                ground=ground,
                 note_names=terms.note_names,
             )
         except BaseException:
@@ -71,11 +75,6 @@ class Relayed:
     def url(self) -> str:
         """The relay's address as the sandbox sees it; without a pod nothing inside may call it."""
         return "" if self.pod is None else self.pod.relay_url
-
-    @property
-    def network(self) -> str:
-        """The engine's network mode for the sandbox."""
-        return "none" if self.pod is None else self.pod.network_mode
 
     def over(self) -> bool:
         """Whether the relay's reports end the try now; looked at many times a second."""

@@ -32,6 +32,8 @@ def sandbox_report(
         "disk": order.disk.mode,
         "network": "none" if phase.relayed is None else "relay-only",
         "preflight": phase.preflight,
+        "services": None if phase.sidecars is None else phase.sidecars.report(),
+        "trouble": phase.trouble,
         "relay": None if phase.relayed is None else dict(phase.relayed.report()),
         "user": f"{phase.owner.uid}:{phase.owner.gid}",
         "pid1Uid": PID1_UID,

@@ -57,6 +57,7 @@ from workers.sandbox.client import translated
 from workers.sandbox.container import Container
 from workers.sandbox.profile import Limits, create_body
 from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL, OWNER_LABEL, Reaped, reap
+from workers.sandbox.sidecars import Sidecars
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner
 
@@ -357,9 +358,27 @@ class _Attempt:
         self._dispose_sandbox()
         if self.agent.relayed is not None:
             self.agent.relayed.end(station)
+        if self.agent.sidecars is not None:
+            self._dispose_services(self.agent.sidecars)
+        elif self.agent.relayed is not None:
             self.agent.relayed.dispose()
         if snapshot is not None:
             station.disposer.submit(lambda: station.engine.remove_image(snapshot))
+
+    def _dispose_services(self, sidecars: Sidecars) -> None:
+        """The pod, the services and their network, now: the subnet is given back when the attempt returns."""
+        container, pod = self.agent.container, self.agent.pod
+
+        def remove() -> None:
+            for one in (container, pod):
+                if one is not None:
+                    one.remove()
+            sidecars.remove()
+
+        try:
+            remove()
+        except WorkerError:
+            self.station.disposer.submit(remove)
 
     def _dispose_sandbox(self) -> None:
         """The agent's container first, then what it had mounted."""
@@ -404,6 +423,8 @@ class _Attempt:
             evidence.add_agent(builder, self.agent)
             if self.agent.shell is not None:
                 evidence.add_shell(builder, self.agent.shell)
+            if self.agent.sidecars is not None:
+                evidence.add_services(builder, self.agent.sidecars)
             if self.carry is not None:
                 evidence.add_carry(builder, self.carry, self._originals(self.carry))
             evidence.add_out(builder, self.out)

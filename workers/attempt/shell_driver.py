@@ -49,6 +49,7 @@ class _Shell:
         workdir: str,
         cancelled: Callable[[], bool],
         guard: DiskGuard | None,
+        beside_full: Callable[[], bool],
     ) -> None:
         self._station, self._order, self._container = station, order, container
         self._relayed, self._workdir, self._cancelled = relayed, workdir, cancelled
@@ -61,6 +62,7 @@ class _Shell:
             name: value for name, value in contract.items() if not name.endswith(("_KEY", "_TOKEN"))
         }
         self._guard = guard
+        self._beside_full = beside_full
         self.seen_bytes = 0
         self.end: StreamEnd | None = None
 
@@ -80,6 +82,7 @@ class _Shell:
             still_running=self._container.is_running,
             cancelled=self._cancelled,
             guard=self._guard,
+            beside_full=self._beside_full,
             relay_ends=self._relayed.over,
         )
         self.seen_bytes += result.seen_bytes
@@ -100,10 +103,14 @@ def drive_shell(
     owner: Owner,
     workdir: str,
     cancelled: Callable[[], bool],
+    beside_full: Callable[[], bool],
 ) -> Driven:
-    """Let the order's model work on its task; raises `EngineCallError` as any command does."""
+    """Let the order's model work on its task; raises `EngineCallError` as any command does.
+
+    `beside_full` tells when a service of the task wrote more than an attempt may.
+    """
     with disk_guard(station, container, order.disk) as guard:
-        shell = _Shell(station, order, container, relayed, owner, workdir, cancelled, guard)
+        shell = _Shell(station, order, container, relayed, owner, workdir, cancelled, guard, beside_full)
         return _driven(order, shell, relayed, workdir, cancelled)
 
 

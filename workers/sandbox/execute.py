@@ -210,12 +210,14 @@ def run_command(
     still_running: Callable[[], bool],
     cancelled: Callable[[], bool] = lambda: False,
     guard: DiskGuard | None = None,
+    beside_full: Callable[[], bool] = lambda: False,
     relay_ends: Callable[[], bool] = lambda: False,
 ) -> ExecResult:
     """Run `command`; `deadline` is on the monotonic clock, `cap_bytes` covers stdout and stderr together.
 
-    `guard` watches over what the container holds, and is entered already. Raises `EngineCallError` when
-    the engine refuses or the connection breaks before the stream opened.
+    `guard` watches over what the container holds, and is entered already; `beside_full` tells the same of
+    what runs beside it. Raises `EngineCallError` when the engine refuses or the connection breaks before
+    the stream opened.
     """
     started = time.monotonic()
     with translated("exec_create"):
@@ -243,7 +245,9 @@ def run_command(
         found = ask()
         return bool(found["Pid"]) or found["ExitCode"] is not None
 
-    disk_full = guard.over if guard else lambda: False
+    def disk_full() -> bool:
+        return (guard is not None and guard.over()) or beside_full()
+
     watch = _Watch(deadline, cancelled, still_running, ended, disk_full, relay_ends)
     with guard.command(is_up) if guard else nullcontext(), translated("exec_start"):
         connection, first = _open_stream(engine, exec_id)

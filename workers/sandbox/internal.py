@@ -51,14 +51,15 @@ def create_internal(engine: Engine, name: str, labels: Mapping[str, str]) -> Int
     subnets = subnets_for(name)
     for number, subnet in enumerate(subnets, 1):
         try:
-            return _create(engine, name, labels, subnet)
+            return create_on(engine, name, labels, subnet)
         except EngineCallError as error:
             if "overlap" not in error.detail.lower() or number == len(subnets):
                 raise
     raise AssertionError("the loop returns or raises")
 
 
-def _create(engine: Engine, name: str, labels: Mapping[str, str], subnet: IPv4Network) -> InternalNetwork:
+def create_on(engine: Engine, name: str, labels: Mapping[str, str], subnet: IPv4Network) -> InternalNetwork:
+    """Make the network on this very subnet; raises `EngineCallError`."""
     gateway = str(subnet[1])
     pool = IPAMPool(subnet=str(subnet), gateway=gateway)
     with translated("network"):

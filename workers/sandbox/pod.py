@@ -7,8 +7,10 @@ the forwarder has probed from inside that nothing else can be reached, and the w
 
 - `netns` (the usual kind): the namespace has loopback only; one sandbox joins it as `container:<id>`.
 - `internal`: a network of the engine without an address on the host; the forwarder listens on its own
-  address there. For tasks with several containers, and for sandboxes whose runtime brings a network stack
-  of its own and so cannot share a namespace (gVisor). It has no more ways out, but more machinery.
+  address there. For sandboxes whose runtime brings a network stack of its own and so cannot share a
+  namespace (gVisor). It has no more ways out, but more machinery.
+- `shared`: as `netns`, and the namespace stands on such a network, where the task's own services are
+  (`workers.sandbox.sidecars`). The relay listens on the namespace's loopback: services do not reach it.
 
 The forwarder's own runtime must be one that reaches a Unix socket of the host, whatever the sandbox's is.
 """
@@ -17,58 +19,72 @@ from __future__ import annotations
 
 import json
 import socket
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from workers.errors import EngineCallError, WorkerError
-from workers.sandbox.client import Engine, translated
+from workers.sandbox.announcement import PodError as PodError
+from workers.sandbox.announcement import announced
+from workers.sandbox.client import translated
 from workers.sandbox.container import Container
 from workers.sandbox.forwarder.main import NOTE_NAMES, RELAY_SOCKET
 from workers.sandbox.internal import InternalNetwork, create_internal, remove_network
 from workers.sandbox.preflight import judge
 from workers.sandbox.prepared import Prepared
-from workers.sandbox.profile import forwarder_body
+from workers.sandbox.profile import Place, forwarder_body
 from workers.sandbox.station import Station
 from workers.sandbox.tars import TarBuilder
 
-Kind = Literal["netns", "internal"]
+Kind = Literal["netns", "internal", "shared"]
 
 PORT: Final = 8080
 SOCKET_NAME: Final = RELAY_SOCKET.rpartition("/")[2]
 """What the relay's socket is called in the folder; it and the folder must be open to every uid."""
 
-_PREFLIGHT_S: Final = 15.0
-_MAX_FRAME_BYTES: Final = 1 << 16
-_ERROR_KEPT: Final = 500
 _HOME: Final = "/assize"
 _PACKAGE: Final = "workers/sandbox/forwarder"
-_FILES: Final = ("__init__.py", "facts.py", "main.py", "names.py", "probes.py", "pump.py")
-_START: Final = (
-    f"import sys; sys.path.insert(0, {_HOME!r})\n"
-    "from workers.sandbox.forwarder.main import main\n"
-    "main(sys.argv[1:])"
-)
-# Isolated, without the site module and without writing byte code.
-_PYTHON: Final = ("python3", "-I", "-S", "-B", "-c", _START)
+_FILES: Final = ("__init__.py", "facts.py", "main.py", "names.py", "probes.py", "prober.py", "pump.py")
 
 
-class PodError(WorkerError):
-    """The pod is not what it must be: `problem` says why, `preflight` is what the forwarder said."""
+def _program(module: str) -> tuple[str, ...]:
+    """Isolated, without the site module and without writing byte code."""
+    start = (
+        f"import sys; sys.path.insert(0, {_HOME!r})\n"
+        f"from workers.sandbox.forwarder.{module} import main\n"
+        "main(sys.argv[1:])"
+    )
+    return ("python3", "-I", "-S", "-B", "-c", start)
 
-    def __init__(self, problem: str, preflight: Mapping[str, Any] | None = None) -> None:
-        super().__init__(f"pod: {problem}")
-        self.problem = problem
-        self.preflight = preflight
+
+PROBER: Final = _program("prober")
+_FORWARDER: Final = _program("main")
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A network that is there before the pod and outlasts it, with the task's own services on it.
+
+    `place` is where the pod stands on it.
+    """
+
+    network: InternalNetwork
+    place: Place
 
 
 class Pod:
     """An open pod. `preflight` is plain data for the evidence; `network_mode` is for `create_body`."""
 
-    def __init__(self, station: Station, container: Container, network: InternalNetwork | None) -> None:
+    def __init__(
+        self,
+        station: Station,
+        container: Container,
+        network: InternalNetwork | None = None,
+        ground: Ground | None = None,
+    ) -> None:
         self._station = station
         self._network = network
+        self._ground = ground
         self.container: Final = container
         self.network_mode: Final = network.id if network else f"container:{container.id}"
         self.relay_url = f"http://127.0.0.1:{PORT}"
@@ -81,25 +97,30 @@ class Pod:
         *,
         name: str,
         base_image: str,
-        socket_dir: Path,
+        socket_dir: Path | None,
         labels: Mapping[str, str],
         runtime: str,
         lifetime_s: int,
         kind: Kind = "netns",
         note_names: bool = False,
+        ground: Ground | None = None,
     ) -> Pod:
         """Make the pod and prove it; `base_image` is the Id of an image with Python 3.11 or later.
 
         `note_names` (a namespace of its own only) has the forwarder note what names the sandbox asks for.
-        After `lifetime_s` seconds the forwarder ends by itself. Raises `PodError` when the preflight shows a
-        way out or no relay, `SandboxMismatchError` and `EngineCallError` as for any container. Nothing is
-        left behind then.
+        With a `ground` (kind `shared`) `socket_dir` may be None: then there is no relay. After `lifetime_s`
+        seconds the forwarder ends by itself. Raises `PodError` when the preflight shows a way out or no
+        relay, `SandboxMismatchError` and `EngineCallError` as for any container. Nothing of it is left
+        behind then.
         """
         labels = {**labels, "assize.role": "forwarder"}
         network = create_internal(station.engine, f"{name}-net", labels) if kind == "internal" else None
-        targets = _host_targets(network) if network else []
-        command = [*_PYTHON, "0.0.0.0" if network else "127.0.0.1", str(PORT), str(lifetime_s)]
-        command += [NOTE_NAMES] if note_names else []
+        stands_on = ground.network if ground else network
+        targets = host_targets(stands_on) if stands_on else []
+        command = [*PROBER, str(lifetime_s)]
+        if socket_dir is not None:
+            command = [*_FORWARDER, "0.0.0.0" if network else "127.0.0.1", str(PORT), str(lifetime_s)]
+            command += [NOTE_NAMES] if note_names else []
         command += [f"{host}:{port}" for host, port in targets]
 
         def body(image_id: str) -> dict[str, Any]:
@@ -108,22 +129,23 @@ class Pod:
                 command,
                 runtime=runtime,
                 labels=labels,
-                socket_dir=str(socket_dir),
-                network=network.id if network else "none",
+                socket_dir=None if socket_dir is None else str(socket_dir),
+                network=stands_on.id if stands_on else "none",
                 note_names=note_names,
+                place=ground.place if ground else None,
             )
 
         try:
-            container, _ = station.create(name, lambda: _prepared(station, base_image), body)
+            container, _ = station.create(name, lambda: own_image(station, base_image), body)
         except BaseException:
             if network:
                 remove_network(station.engine, network.id)
             raise
-        pod = cls(station, container, network)
+        pod = cls(station, container, network, ground)
         try:
-            pod._prove(targets)
+            pod._prove(targets, relay=socket_dir is not None)
         except BaseException:
-            pod._remove()
+            pod.remove()
             raise
         return pod
 
@@ -143,30 +165,34 @@ class Pod:
 
     def close(self) -> None:
         """Remove the pod beside the next work; its sandboxes must have ended before."""
-        self._station.disposer.submit(self._remove)
+        self._station.disposer.submit(self.remove)
 
-    def _remove(self) -> None:
+    def remove(self) -> None:
+        """Remove it now; may be repeated after a failure."""
         self.container.remove()
         if self._network:
             remove_network(self._station.engine, self._network.id)
 
-    def _prove(self, targets: list[tuple[str, int]]) -> None:
+    def _prove(self, targets: list[tuple[str, int]], *, relay: bool) -> None:
         self.container.start()
         if self._network:
             found = self.container.inspect()["NetworkSettings"]["Networks"]
             (address,) = (str(one["IPAddress"]) for one in found.values())
             self.relay_url = f"http://{address}:{PORT}"
-        result = _announced(self._station.engine, self.container.id)
-        subnet = str(self._network.subnet) if self._network else None
-        problems = judge(result, subnet=subnet, targets=targets)
-        kind: Kind = "internal" if self._network else "netns"
+        result = announced(self._station.engine, self.container.id)
+        stands_on = self._ground.network if self._ground else self._network
+        subnet = str(stands_on.subnet) if stands_on else None
+        problems = judge(result, subnet=subnet, targets=targets, relay=relay)
+        kind: Kind = "shared" if self._ground else "internal" if self._network else "netns"
         said = {"kind": kind, **(result if isinstance(result, dict) else {}), "ok": not problems}
         if problems:
             raise PodError("; ".join(problems), said)
         self.preflight = said
 
 
-def _prepared(station: Station, base_image: str) -> Prepared:
+def own_image(station: Station, base_image: str) -> Prepared:
+    """The image of our own containers: `base_image` with the forwarder's files over it."""
+
     def content(_: object) -> bytes:
         tar, source = TarBuilder(), Path(__file__).parent / "forwarder"
         for name in _FILES:
@@ -176,7 +202,7 @@ def _prepared(station: Station, base_image: str) -> Prepared:
     return station.prepared.ensure(base_image, "0", "forwarder", content)
 
 
-def _host_targets(network: InternalNetwork) -> list[tuple[str, int]]:
+def host_targets(network: InternalNetwork) -> list[tuple[str, int]]:
     """Addresses by which a container on a bridge reaches its host where it can; any port will tell."""
     found = [network.gateway]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -186,47 +212,3 @@ def _host_targets(network: InternalNetwork) -> list[tuple[str, int]]:
         except OSError:
             pass  # a host without a way out has no further address
     return [(host, port) for host in found for port in (22, 2375)]
-
-
-def _skip_head(stream: IO[bytes]) -> None:
-    status = stream.readline(_MAX_FRAME_BYTES).split()[1:2]
-    while stream.readline(_MAX_FRAME_BYTES).strip():
-        pass
-    if status != [b"200"]:
-        raise EngineCallError("logs", "APIError", stream.read(_ERROR_KEPT).decode("utf-8", "replace"))
-
-
-def _frames(stream: IO[bytes]) -> Iterator[tuple[bool, bytes]]:
-    """(is it stderr, content) of every frame of the engine's log stream."""
-    while len(header := stream.read(8)) == 8:
-        size = int.from_bytes(header[4:], "big")
-        if size > _MAX_FRAME_BYTES:
-            raise PodError(f"the forwarder wrote {size} bytes at once")
-        yield header[0] == 2, stream.read(size)
-
-
-def _announced(engine: Engine, container_id: str) -> object:
-    """The forwarder's one line, parsed; raises `PodError` if it ends or says nothing in time.
-
-    The log is followed and not the container attached to: nothing written before is lost.
-    """
-    until, complaint = time.monotonic() + _PREFLIGHT_S, b""
-    where = f"/v{engine.api_version}/containers/{container_id}/logs?follow=1&stdout=1&stderr=1"
-    with translated("logs"), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(_PREFLIGHT_S)
-        connection.connect(engine.socket_path)
-        # HTTP/1.0, so that the answer is not chunked.
-        connection.sendall(f"GET {where} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
-        try:
-            with connection.makefile("rb") as stream:
-                _skip_head(stream)
-                for is_error, content in _frames(stream):
-                    if not is_error:
-                        return json.loads(content)
-                    complaint += content
-                    connection.settimeout(max(0.001, until - time.monotonic()))
-        except TimeoutError:
-            raise PodError(f"no word from the forwarder after {_PREFLIGHT_S:.0f} s") from None
-        except ValueError:
-            raise PodError("what the forwarder wrote is not JSON") from None
-    raise PodError(f"the forwarder ended: {complaint.decode('utf-8', 'replace')[-_ERROR_KEPT:].strip()}")

@@ -18,11 +18,18 @@ VERSION: Final = 1
 _NAME_SERVERS: Final = 2
 
 
-def judge(result: object, *, subnet: str | None = None, targets: Sequence[tuple[str, int]] = ()) -> list[str]:
+def judge(
+    result: object,
+    *,
+    subnet: str | None = None,
+    targets: Sequence[tuple[str, int]] = (),
+    relay: bool = True,
+) -> list[str]:
     """What is wrong with a preflight's result, in words; empty when nothing is.
 
     `subnet` is that of an internal network, None for a namespace of its own; `targets` were probed beside
-    the usual ones. What the result does not say counts as wrong: a probe that is missing proves nothing.
+    the usual ones; without `relay` there must be none to ask. What the result does not say counts as wrong:
+    a probe that is missing proves nothing.
     """
     if not isinstance(result, Mapping) or result.get("version") != VERSION:
         return ["not a preflight result of a known version"]
@@ -30,7 +37,7 @@ def judge(result: object, *, subnet: str | None = None, targets: Sequence[tuple[
         *_about(result, "interfaces", _judge_interfaces(subnet)),
         *_about(result, "routes", _judge_routes(subnet)),
         *_about(result, "probes", lambda found: _judge_probes(found, targets)),
-        *_judge_relay(result.get("relay")),
+        *_judge_relay(result.get("relay"), relay),
     ]
 
 
@@ -69,7 +76,9 @@ def _judge_probes(found: list[Any], targets: Sequence[tuple[str, int]]) -> list[
     return problems
 
 
-def _judge_relay(found: object) -> list[str]:
+def _judge_relay(found: object, wanted: bool) -> list[str]:
+    if not wanted:
+        return [] if found is None else ["the relay was asked where there must be none"]
     status = found.get("status") if isinstance(found, Mapping) else None
     if status == 200 and not isinstance(status, bool):
         return []

@@ -7,8 +7,10 @@ says it created, so that an engine that ignores one is noticed before the agent 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+from orchestrator.sidecars import Sidecar
 from workers.errors import SandboxMismatchError
 from workers.sandbox.disk import LIMIT_BYTES
 from workers.sandbox.options import (
@@ -28,10 +30,12 @@ __all__ = [
     "GRADER_PID1",
     "PID1_UID",
     "Limits",
+    "Place",
     "Writable",
     "create_body",
     "created_facts",
     "forwarder_body",
+    "sidecar_body",
     "verify_created",
 ]
 
@@ -100,33 +104,53 @@ def create_body(
     return body
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a container stands on a pod's network: its id, the address, the name, the others' addresses."""
+
+    network: str
+    address: str
+    name: str
+    hosts: Mapping[str, str]
+
+    def put(self, body: dict[str, Any]) -> None:
+        """Write it into a create call: names are in /etc/hosts, so that no name server is needed for them."""
+        host = body["HostConfig"]
+        host["ExtraHosts"] = sorted(f"{name}:{address}" for name, address in self.hosts.items())
+        endpoint = {"IPAMConfig": {"IPv4Address": self.address}, "Aliases": [self.name]}
+        body["NetworkingConfig"] = {"EndpointsConfig": {self.network: endpoint}}
+
+
 def forwarder_body(
     image_id: str,
     command: Sequence[str],
     *,
     runtime: str,
     labels: Mapping[str, str],
-    socket_dir: str,
+    socket_dir: str | None,
     network: str = "none",
     note_names: bool = False,
+    place: Place | None = None,
 ) -> dict[str, Any]:
     """Body of the create call of a pod's forwarder: our own code, and the only one to see the socket.
 
-    `socket_dir` is the relay's folder on the host, mounted read-only (connecting needs no more). There is
-    no init: the one process starts no other. With `note_names` it is the pod's name server too.
+    `socket_dir` is the relay's folder on the host, mounted read-only (connecting needs no more); None for a
+    process that only probes. There is no init: the one process starts no other. With `note_names` it is the
+    pod's name server too. `place` is where it stands on the network of a pod with several containers.
     """
     limits = Limits(_FORWARDER_MEMORY_BYTES, 1000, 16, 0)
     host = host_config(Ask(limits, runtime, grader=False, volumes={}, network=network))
     host |= _NO_NAMES if note_names else {}
-    mount = {"Type": "bind", "Source": socket_dir, "Target": FORWARDER_MOUNT, "ReadOnly": True}
+    mounts = []
+    if socket_dir is not None:
+        mounts = [{"Type": "bind", "Source": socket_dir, "Target": FORWARDER_MOUNT, "ReadOnly": True}]
     # The host's own shortage must not end it before the agent: that would be a fault of the platform.
-    host |= {"ReadonlyRootfs": True, "Init": False, "OomScoreAdj": 0, "Mounts": [mount]}
+    host |= {"ReadonlyRootfs": True, "Init": False, "OomScoreAdj": 0, "Mounts": mounts}
     body: dict[str, Any] = {
         "Image": image_id,
         "Entrypoint": [command[0]],
         "Cmd": list(command[1:]),
         "User": f"{FORWARDER_UID}:{FORWARDER_UID}",
-        "Hostname": "sandbox",  # of the whole pod
         "WorkingDir": "/",
         "Labels": dict(labels),
         "StopSignal": "SIGKILL",
@@ -135,6 +159,50 @@ def forwarder_body(
         "AttachStderr": False,
         "HostConfig": host,
     }
+    if not network.startswith("container:"):
+        body["Hostname"] = "sandbox" if place is None else place.name  # of the whole namespace
+    if place is not None:
+        place.put(body)
+    return body
+
+
+def sidecar_body(
+    image_id: str,
+    sidecar: Sidecar,
+    config: Mapping[str, Any],
+    place: Place,
+    *,
+    runtime: str,
+    labels: Mapping[str, str],
+    lifetime_s: int,
+) -> dict[str, Any]:
+    """Body of the create call of a task's own service: the profile of an agent's container, and its program.
+
+    `config` is the image's: what the service does not say itself comes from there. An entrypoint of its own
+    leaves the image's command out, as compose files mean it.
+    """
+    limits = Limits(sidecar.memory_bytes, sidecar.cpus_milli, sidecar.pids, lifetime_s)
+    entrypoint, command = sidecar.entrypoint, sidecar.command
+    if entrypoint is None:
+        entrypoint = tuple(config.get("Entrypoint") or ())
+        command = tuple(config.get("Cmd") or ()) if command is None else command
+    body: dict[str, Any] = {
+        "Image": image_id,
+        "Entrypoint": list(entrypoint),
+        "Cmd": list(command or ()),
+        "User": sidecar.user if sidecar.user is not None else str(config.get("User") or ""),
+        "Env": [f"{name}={value}" for name, value in sidecar.environment],
+        "Hostname": sidecar.hostname or sidecar.name,
+        "Labels": dict(labels),
+        "StopSignal": "SIGKILL",
+        "Healthcheck": {"Test": ["NONE"]},  # the worker asks by itself
+        "AttachStdout": False,
+        "AttachStderr": False,
+        "HostConfig": host_config(Ask(limits, runtime, grader=False, volumes={}, network=place.network)),
+    }
+    if sidecar.workdir is not None:
+        body["WorkingDir"] = sidecar.workdir
+    place.put(body)
     return body
 
 
@@ -161,6 +229,7 @@ def verify_created(body: Mapping[str, Any], inspected: Mapping[str, Any]) -> Non
     pairs += [("CapAdd", sorted(wanted["CapAdd"]), sorted(got.get("CapAdd") or []))]
     pairs += [(field, None, got.get(field) or None) for field in NEVER]
     pairs += [("Dns", wanted.get("Dns", []), got.get("Dns") or [])]
+    pairs += [("ExtraHosts", wanted.get("ExtraHosts", []), sorted(got.get("ExtraHosts") or []))]
     pairs += [("OomKillDisable", False, bool(got.get("OomKillDisable")))]
     pairs += [("Ulimits", _ulimits(wanted), _ulimits(got))]
     pairs += [("Tmpfs", wanted.get("Tmpfs") or {}, got.get("Tmpfs") or {})]

@@ -13,6 +13,8 @@ from orchestrator.observations import Clock, Death, Observations, VerdictProblem
 from scoring.vocabulary import OUTCOME_OF, Outcome, Phase, Reason
 
 RAN = {"agent_started": True, "grader_started": True, "grader_proven": True}
+FELL = {**RAN, "sidecar": "db", "sidecar_death": Death.SELF}
+LOST = (Reason.SANDBOX_LOST, Phase.AGENT)
 
 _BY_TYPE = {
     "bool": st.booleans(),
@@ -167,6 +169,22 @@ def test_what_an_agent_controls_never_buys_a_re_run(seen: Observations, code: in
             Reason.EVIDENCE_UNWRITABLE,
             Phase.RECORD,
         ),
+        ({**FELL, "sidecar_death": Death.FOREIGN_KILL, "reward_passes": True}, *LOST),
+        ({**FELL, "sidecar_death": Death.ENGINE_RESTART}, *LOST),
+        ({**FELL, "sidecar_host_oom": True, "reward_passes": False}, *LOST),
+        ({**FELL, "sidecar_host_oom": True, "reward_passes": True}, Reason.ALL_CHECKS_PASSED, Phase.GRADE),
+        ({**FELL, "grader_proven": False, "reward_passes": False}, *LOST),
+        ({**FELL, "grader_proven": False, "agent_clock": Clock.WALL}, *LOST),
+        ({**FELL, "agent_clock": Clock.WALL}, Reason.TIMEOUT, Phase.AGENT),
+        ({**FELL, "reward_passes": False}, Reason.CRASH, Phase.AGENT),
+        ({**FELL, "sidecar_death": Death.OOM, "reward_passes": False}, Reason.CRASH, Phase.AGENT),
+        # A task may want a service stopped: then its end is the work.
+        ({**FELL, "reward_passes": True}, Reason.ALL_CHECKS_PASSED, Phase.GRADE),
+        (
+            {**FELL, "grader_proven": False, "reward_passes": True},
+            Reason.ALL_CHECKS_PASSED,
+            Phase.GRADE,
+        ),
         ({"worker_lost": True}, Reason.WORKER_LOST, Phase.RECORD),
         ({"worker_lost": True, "host_shows_overrun": True}, Reason.DEADLINE_OVERRUN, Phase.AGENT),
     ],
@@ -187,6 +205,8 @@ SUSPECT = {
     "stream-lost",
     "engine-with-grader",
     "unproven-grader-silent",
+    "sidecar-host-out-of-memory",
+    "unproven-sidecar-death",
 }
 """Ends that an agent could have a hand in; every other platform fault is seen to be from outside of it."""
 
@@ -206,6 +226,7 @@ def test_only_what_two_workers_do_not_share_turns() -> None:
         "engine-with-agent",
         "runtime-crash",
         "stream-lost",
+        "unproven-sidecar-death",
     }
 
 

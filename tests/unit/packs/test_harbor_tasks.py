@@ -65,7 +65,8 @@ def test_a_complete_task_loads(make_task: MakeTask) -> None:
 @pytest.mark.parametrize(
     ("files", "codes"),
     [
-        ({"environment/docker-compose.yaml": "services: {}\n"}, ["compose"]),
+        ({"environment/docker-compose.yaml": "services: {}\n"}, []),
+        ({"environment/docker-compose.yaml": "services: {api: {}}\n"}, ["compose"]),
         ({"tests/docker-compose.yaml": "services: {}\n"}, ["compose"]),
         ({"environment/Dockerfile": None, "environment/docker-compose.yaml": "x"}, ["compose"]),
         ({"trajectory.json": "{}"}, ["trajectory"]),

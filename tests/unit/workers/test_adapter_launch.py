@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from orchestrator.ids import new_id
 from workers.adapters.launch import (
     HOME,
     INSTRUCTION,
+    MCP_CONFIG,
     OUT,
     QUIET,
     RELAY_URL,
     contract_environment,
+    mcp_config,
     plan_launch,
 )
 from workers.sandbox.tars import Owner
@@ -75,6 +78,25 @@ def test_the_contract() -> None:
         assert found[name].startswith(RELAY_URL)
     assert QUIET.items() <= found.items() and "IS_SANDBOX" not in found
     assert all(type(value) is str for value in found.values())
+
+
+def test_mcp_servers_are_told_in_the_form_that_agents_read() -> None:
+    """One file for every task; `http` is the usual word for the streamable transport."""
+    servers = (
+        {"name": "a", "transport": "streamable-http", "url": "http://a:1/mcp", "headers": {}},
+        {"name": "b", "transport": "sse", "url": "http://b/sse", "headers": {"X": "1"}},
+        {"name": "c", "transport": "stdio", "command": "serve", "args": ["--x"]},
+    )
+    assert json.loads(mcp_config(order({"kind": "nop"}, mcp_servers=servers))) == {
+        "mcpServers": {
+            "a": {"type": "http", "url": "http://a:1/mcp", "headers": {}},
+            "b": {"type": "sse", "url": "http://b/sse", "headers": {"X": "1"}},
+            "c": {"type": "stdio", "command": "serve", "args": ["--x"]},
+        }
+    }
+    assert json.loads(mcp_config(order({"kind": "nop"}, mcp_servers=()))) == {"mcpServers": {}}
+    contract = contract_environment(order({"kind": "nop"}), Owner(1, 1), "/w", 1)
+    assert contract["ASSIZE_MCP_CONFIG"] == MCP_CONFIG
 
 
 def test_root_is_told_that_it_is_in_a_sandbox() -> None:

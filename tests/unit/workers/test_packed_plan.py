@@ -23,6 +23,7 @@ VALUES = {
     "out": "/o",
     "instruction": 'say "$(id)" and {{model}}\n',
     "instruction_file": "/assize/instruction.md",
+    "mcp_config": "/assize/mcp.json",
     "output_tokens": "512",
 }
 

@@ -53,6 +53,16 @@ def test_nothing_wrong_on_an_internal_network() -> None:
     assert judge(internal(), subnet=SUBNET, targets=[GATEWAY]) == []
 
 
+def test_a_namespace_without_a_relay() -> None:
+    """Services, and the agent's side of one that calls no model: then an answer would be wrong."""
+    silent = {**internal(), "relay": None}
+    assert judge(silent, subnet=SUBNET, targets=[GATEWAY], relay=False) == []
+    assert judge(silent, subnet=SUBNET, targets=[GATEWAY]) == ["no answer from the relay: None"]
+    assert judge(internal(), subnet=SUBNET, targets=[GATEWAY], relay=False) == [
+        "the relay was asked where there must be none"
+    ]
+
+
 def reached(number: int) -> Callable[[dict[str, Any]], None]:
     def change(found: dict[str, Any]) -> None:
         found["probes"][number] |= {"reached": True, "error": None}

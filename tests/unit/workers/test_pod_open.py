@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from workers.errors import EngineCallError
-from workers.sandbox import internal, pod
+from workers.sandbox import announcement, internal
 from workers.sandbox.client import Engine
 from workers.sandbox.internal import POOL, create_internal, subnets_for
 from workers.sandbox.pod import PodError
@@ -50,7 +50,7 @@ def announced(tmp_path: Path) -> Iterator[Announced]:
             thread = threading.Thread(target=serve)
             thread.start()
             try:
-                return pod._announced(engine, "abc")
+                return announcement.announced(engine, "abc")
             finally:
                 thread.join(10)
 
@@ -92,14 +92,14 @@ def test_an_engine_that_refuses(announced: Announced, answer: bytes) -> None:
 
 def test_silence_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A forwarder that hangs does not hold the attempt."""
-    monkeypatch.setattr(pod, "_PREFLIGHT_S", 0.05)
+    monkeypatch.setattr(announcement, "PREFLIGHT_S", 0.05)
     path = str(tmp_path / "engine.sock")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         server.bind(path)
         server.listen()
         engine = cast(Engine, SimpleNamespace(socket_path=path, api_version="1.41"))
         with pytest.raises(PodError, match="no word"):
-            pod._announced(engine, "abc")
+            announcement.announced(engine, "abc")
 
 
 def test_subnets_are_small_and_in_the_pool() -> None:

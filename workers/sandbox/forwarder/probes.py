@@ -145,12 +145,16 @@ def ask_relay(port: int) -> dict[str, object]:
         return {"status": None, "error": "no HTTP answer"}
 
 
-def preflight(port: int, more_targets: list[tuple[str, int]]) -> dict[str, object]:
-    """What this namespace has and reaches; `workers.sandbox.preflight.judge` says what it must be."""
+def preflight(port: int | None, more_targets: list[tuple[str, int]]) -> dict[str, object]:
+    """What this namespace has and reaches; `workers.sandbox.preflight.judge` says what it must be.
+
+    Without a port there is no relay to ask.
+    """
     with open("/etc/resolv.conf") as file:
         resolver = first_name_server(file.read())
     probes = [Probe("tcp", host, at) for host, at in (*TARGETS, *more_targets)]
     probes += [Probe("dns", host, 53) for host in (resolver, OUTER_NAME_SERVER)]
     run_probes(probes, PROBE_S)
     found = [probe.as_data() for probe in probes]
-    return {"version": 1, **namespace_facts("/proc/net"), "probes": found, "relay": ask_relay(port)}
+    relay = None if port is None else ask_relay(port)
+    return {"version": 1, **namespace_facts("/proc/net"), "probes": found, "relay": relay}

@@ -1,0 +1,42 @@
+"""An MCP server over streamable HTTP with one tool, `add`: initialize, tools/list and tools/call."""
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TOOL = {
+    "name": "add",
+    "description": "Adds two whole numbers.",
+    "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+}
+
+
+def answered(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    if method == "initialize":
+        return {
+            "protocolVersion": "2025-03-26",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "adder", "version": "1"},
+        }
+    if method == "tools/list":
+        return {"tools": [TOOL]}
+    given = params["arguments"]
+    return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}], "isError": False}
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        result = answered(asked["method"], asked.get("params") or {})
+        body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+ThreadingHTTPServer(("0.0.0.0", 8000), Handler).serve_forever()
