@@ -24,6 +24,7 @@ class Rights:
 
     insert: bool = False
     update: tuple[str, ...] = ()
+    delete: bool = False
 
 
 _READ: Final = Rights()
@@ -51,6 +52,7 @@ WORKER: Final[dict[str, Rights]] = {
         ),
     ),
     "evidence": _ADD,
+    "subnet_lease": Rights(insert=True, delete=True),
     "spend_entry": _ADD,
     "event": _ADD,
     "certificate": _READ,
@@ -136,6 +138,8 @@ def _grant(connection: Connection, role: str) -> None:
         rights = WORKER.get(table.name, _READ)
         if rights.insert:
             _say(connection, f"GRANT INSERT ON {table.name} TO {name}")
+        if rights.delete:
+            _say(connection, f"GRANT DELETE ON {table.name} TO {name}")
         if rights.update:
             _say(connection, f"GRANT UPDATE ({', '.join(rights.update)}) ON {table.name} TO {name}")
 

@@ -66,7 +66,7 @@ class Caretaker:
         return callbacks_for(self._installation, _no_attempt, _no_order)
 
     def tidy(self) -> None:
-        """Remove containers and folders of attempts of this home that are not live any more, and free subnets."""
+        """Remove containers, folders and leases of attempts of this home that are not live any more."""
         installation = self._installation
         if installation is None:
             return
