@@ -15,8 +15,7 @@ from typing import Final
 
 from orchestrator.packs.compose_service import Service, read_service
 from orchestrator.packs.compose_values import ValueProblemError, interpolated
-from orchestrator.packs.yaml_inline import YamlError
-from orchestrator.packs.yaml_subset import parse_yaml
+from orchestrator.packs.compose_yaml import YamlError, parse_yaml
 from orchestrator.sidecars import MAIN, MAX_SIDECARS, Condition, Sidecar
 
 COMPOSE_FILE: Final = "docker-compose.yaml"

@@ -245,9 +245,7 @@ def run_command(
         found = ask()
         return bool(found["Pid"]) or found["ExitCode"] is not None
 
-    def disk_full() -> bool:
-        return (guard is not None and guard.over()) or beside_full()
-
+    disk_full: Callable[[], bool] = (lambda: guard.over() or beside_full()) if guard else beside_full
     watch = _Watch(deadline, cancelled, still_running, ended, disk_full, relay_ends)
     with guard.command(is_up) if guard else nullcontext(), translated("exec_start"):
         connection, first = _open_stream(engine, exec_id)

@@ -1,7 +1,6 @@
 """The strict YAML of compose files: what is read has one meaning, everything else is refused by line.
 
-The accepted texts and values below were compared with PyYAML 6.0.4 (`safe_load`) when they were written, and
-180,000 changed copies of such texts with it: where this reader accepts, both say the same.
+Rules: packs.md, tasks are run as they are or refused by name; what a word means must not depend on who reads.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.packs.yaml_inline import MAX_DEPTH, YamlError
-from orchestrator.packs.yaml_subset import MAX_CHARS, parse_yaml
+from orchestrator.packs.compose_yaml import MAX_CHARS, MAX_DEPTH, YamlError, parse_yaml
 
 READ: list[tuple[str, Any]] = [
     ("", None),
@@ -43,6 +41,11 @@ READ: list[tuple[str, Any]] = [
     ),
     ("a: |-\n  x\n\nb: 1\n", {"a": "x", "b": 1}),
     ("a: []\nb: {}\n", {"a": [], "b": {}}),
+    ("a: >-\n  b\n  c\n", {"a": "b c"}),
+    ("a: one\n  two\n", {"a": "one two"}),
+    ("a: |+\n  x\n\n", {"a": "x\n\n"}),
+    ("a: |\nb: 1\n", {"a": "", "b": 1}),
+    ("? a\n: b\n", {"a": "b"}),
     ("8000: x\n", {"8000": "x"}),
     ("a: -x\nb: --flag\n", {"a": "-x", "b": "--flag"}),
 ]
@@ -59,11 +62,10 @@ REFUSED = [
     ("a: &x 1\n", 1, "anchors"),
     ("a: *x\n", 1, "aliases"),
     ("a: !!str 1\n", 1, "tags"),
-    ("a: >\n  b\n", 1, "folded"),
-    ("x: 1\n<<: {a: 1}\n", 2, "merge"),
+    ("x: 1\n<<: {a: 1}\n", 2, "<< is read"),
     ("a: {<<: b}\n", 1, "<< is read"),
     ("a: 1\na: 2\n", 2, "repeated"),
-    ("a: {b: 1, b: 2}\n", 1, "'b'"),
+    ("a: {b: 1, b: 2}\n", 1, "repeated"),
     ("a: yes\n", 1, "different ways"),
     ("a: Off\n", 1, "different ways"),
     ("a: 0755\n", 1, "different ways"),
@@ -74,24 +76,21 @@ REFUSED = [
     ("a: .5\n", 1, "different ways"),
     ("a: 2026-01-01\n", 1, "different ways"),
     ("on: 1\n", 1, "different ways"),
-    ("a:\n\tb: 1\n", 2, "tab"),
-    ("a: b: c\n", 1, "mapping inside"),
-    ("a: one\n  two\n", 2, "several lines"),
-    ("a: 'open\n", 1, "quote"),
-    ("a: 'x' y\n", 1, "closing quote"),
-    ("a: [1, 2\n", 1, "never closed"),
-    ("a: [1] x\n", 1, "closing bracket"),
-    ('a: "\\q"\n', 1, "escape"),
-    ('a: "\\ud800"\n', 1, "escape"),
-    ("a: 1\n---\nb: 2\n", 2, "neither a key"),
+    ("a:\n\tb: 1\n", 2, "not YAML"),
+    ("a: b: c\n", 1, "not YAML"),
+    ("a: 'open\n", 2, "not YAML"),
+    ("a: 'x' y\n", 1, "not YAML"),
+    ("a: [1, 2\n", 2, "not YAML"),
+    ("a: [1] x\n", 1, "not YAML"),
+    ('a: "\\q"\n', 1, "not YAML"),
+    ('a: "\\ud800"\n', 1, "surrogate"),
+    ("a: 1\n---\nb: 2\n", 2, "second document"),
     ("%YAML 1.2\n---\na: 1\n", 1, "directives"),
-    ("a:\n    b: 1\n  c: 2\n", 3, "indentation"),
-    ("a: 1\n  b: 2\n", 2, "several lines"),
+    ("a:\n    b: 1\n  c: 2\n", 3, "not YAML"),
+    ("a: 1\n  b: 2\n", 2, "not YAML"),
     ("word\n", 1, "neither a mapping nor a list"),
-    ("a: @x\n", 1, "@"),
-    ("a: |+\n  x\n", 1, "block head"),
-    ("a: |\nb: 1\n", 1, "empty block"),
-    ("? a\n: b\n", 1, "complex"),
+    ("a: @x\n", 1, "not YAML"),
+    ("? [a]\n: b\n", 1, "complex"),
     ("a: b\x07\n", 1, "character"),
     ("x" * (MAX_CHARS + 1), 1, "longer"),
     ("a: " + "[" * 100 + "]" * 100 + "\n", 1, "nested"),
