@@ -29,7 +29,7 @@ _SIGN: Final = 2
 _LEAST: Final = 16
 """No finer than this part of the limit: near it, a neighbour would have everybody measured all the time."""
 _REST: Final = 3
-"""After a measurement, this many times as long without one, unless the whole limit goes meanwhile."""
+"""After a measurement, this many times as long without one, unless all that was left goes meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ class DiskWatch:
         if self._base is not None and now is not None:
             lost_bytes, lost_files = self._base.bytes - now.bytes, self._base.files - now.files
             if time.monotonic() < self._rest_until:
-                urgent = lost_bytes >= self._limit_bytes or lost_files >= self._limit_files
+                most = max(self._left_bytes, self._limit_bytes // _LEAST)
+                urgent = lost_bytes >= most or lost_files >= self._limit_files
                 return Due.SIGN if urgent else None
             if lost_bytes >= self._sign_bytes or lost_files >= self._sign_files:
                 return Due.SIGN
