@@ -1,7 +1,7 @@
 """Keeps one attempt from filling the host's disk: looked at while it runs, at no cost while nothing happens.
 
 The writable layer of a container has no limit of its own on most hosts (reference/sandbox.md 1.3). What is
-free on the engine's disk is asked from the system fifty times a second, and up to five hundred times near
+free on the engine's disk is asked from the system twenty times a second, and up to five hundred times near
 the limit (one system call). Only when much of it has gone since the container was last measured, it is
 measured again, so that nobody pays for what a neighbour wrote. Where the measurement is cheap it is made now
 and then in any case: a neighbour that deletes what an agent writes would hide it. `workers.sandbox.guard`
@@ -19,10 +19,10 @@ from typing import Final
 
 LIMIT_BYTES: Final = 10 << 30
 LIMIT_FILES: Final = 250_000
-EVERY_S: Final = 0.02
+EVERY_S: Final = 0.05
 _SOONEST_S: Final = 0.002
-_FAST_BYTES_S: Final = 4 << 30
-"""Faster than the disks of today: what is left lasts for at least this long, and is looked at before."""
+_FAST_BYTES_S: Final = 16 << 30
+"""Several times faster than disks are: what is left is looked at often before it can be gone."""
 ANYWAY_S: Final = 2.0
 _SIGN: Final = 2
 """A measurement is due when this part of what may still be written has gone from the disk."""

@@ -309,7 +309,7 @@ def test_looks_are_sooner_where_little_is_left(clock: list[float]) -> None:
     disk = Disk()
     watch = disk.watch()
     assert watch.pause_s() == EVERY_S
-    disk.written = 10 * GIB - 32 * (GIB >> 10)
+    disk.written = 10 * GIB - 64 * (GIB >> 10)
     assert not watch.measure() and 0.002 < watch.pause_s() < 0.01
     disk.written = 10 * GIB
     assert not watch.measure() and watch.pause_s() == 0.002
