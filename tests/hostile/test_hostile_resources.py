@@ -79,7 +79,6 @@ def test_writes_until_the_hosts_disk_is_full(
 ) -> None:
     """res-disk-writable: the container is measured while it runs, and ended long before its own time."""
     monkeypatch.setattr("workers.sandbox.disk.LIMIT_BYTES", 64 << 20)
-    monkeypatch.setattr("workers.sandbox.disk.EVERY_S", 0.2)
     report = siege.fails(hostile(FILL, python=True), {Reason.DISK_LIMIT})
     assert report.observations["agent_clock"] is None
 
@@ -97,12 +96,17 @@ def test_makes_files_until_the_host_has_none_left(
 def test_sparse_files(siege: Any, hostile: Hostile) -> None:
     """res-sparse-artifact: bytes are counted before they are read, never believed or allocated."""
     scripts = {
-        "artefact": "truncate -s 1T /tmp/out.txt",
+        "artefact": "truncate -s 9G /tmp/out.txt",
         "sum of small ones": "mkdir /srv/x; for i in 1 2 3 4 5 6 7 8 9; do truncate -s 1M /srv/x/$i; done",
-        "long name": "truncate -s 1T /tmp/$(printf 'a%.0s' $(seq 200))",
+        "long name": "truncate -s 9G /tmp/$(printf 'a%.0s' $(seq 200))",
     }
     siege.all_fail({name: hostile(script) for name, script in scripts.items()}, {Reason.DISK_LIMIT})
-    siege.fails(hostile("truncate -s 1T /usr/lib/sparse"), {Reason.WRONG_OUTPUT})
+    siege.fails(hostile("truncate -s 9G /usr/lib/sparse"), {Reason.WRONG_OUTPUT})
+
+
+def test_a_file_larger_than_the_disk_limit_is_refused(siege: Any, hostile: Hostile) -> None:
+    """Sparse or not, the kernel ends it at the limit of the try: nothing is left of it to be counted."""
+    siege.fails(hostile("truncate -s 1T /tmp/out.txt"), {Reason.CRASH})
 
 
 def test_floods_its_output(siege: Any, hostile: Hostile) -> None:

@@ -304,8 +304,8 @@ def _measure(order: AttemptOrder, phase: AgentPhase) -> None:
         with contextlib.suppress(OSError):
             phase.written = space.used()
     elif phase.written is not None:
-        size, files = phase.written
-        if size > order.disk.bytes or files > order.disk.files:
+        most_bytes, most_files = limits_of(order.disk)
+        if phase.written[0] > most_bytes or phase.written[1] > most_files:
             phase.facts["artifact_overflow"] = True
 
 

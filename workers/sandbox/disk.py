@@ -1,7 +1,7 @@
 """Keeps one attempt from filling the host's disk: looked at while it runs, at no cost while nothing happens.
 
 The writable layer of a container has no limit of its own on most hosts (reference/sandbox.md 1.3). What is
-free on the engine's disk is asked from the system fifty times a second, and up to five hundred times near
+free on the engine's disk is asked from the system twenty times a second, and up to five hundred times near
 the limit (one system call). Only when much of it has gone since the container was last measured, it is
 measured again, so that nobody pays for what a neighbour wrote. Where the measurement is cheap it is made now
 and then in any case: a neighbour that deletes what an agent writes would hide it. `workers.sandbox.guard`
@@ -19,17 +19,17 @@ from typing import Final
 
 LIMIT_BYTES: Final = 10 << 30
 LIMIT_FILES: Final = 250_000
-EVERY_S: Final = 0.02
+EVERY_S: Final = 0.05
 _SOONEST_S: Final = 0.002
-_FAST_BYTES_S: Final = 4 << 30
-"""Faster than the disks of today: what is left lasts for at least this long, and is looked at before."""
+_FAST_BYTES_S: Final = 16 << 30
+"""Several times faster than disks are: what is left is looked at often before it can be gone."""
 ANYWAY_S: Final = 2.0
 _SIGN: Final = 2
 """A measurement is due when this part of what may still be written has gone from the disk."""
 _LEAST: Final = 16
 """No finer than this part of the limit: near it, a neighbour would have everybody measured all the time."""
 _REST: Final = 3
-"""After a measurement, this many times as long without one, unless the whole limit goes meanwhile."""
+"""After a measurement, this many times as long without one, unless all that was left goes meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ class DiskWatch:
         if self._base is not None and now is not None:
             lost_bytes, lost_files = self._base.bytes - now.bytes, self._base.files - now.files
             if time.monotonic() < self._rest_until:
-                urgent = lost_bytes >= self._limit_bytes or lost_files >= self._limit_files
+                most = max(self._left_bytes, self._limit_bytes // _LEAST)
+                urgent = lost_bytes >= most or lost_files >= self._limit_files
                 return Due.SIGN if urgent else None
             if lost_bytes >= self._sign_bytes or lost_files >= self._sign_files:
                 return Due.SIGN

@@ -8,7 +8,6 @@ killed or let go on: between sign and end nothing is written but what a system c
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,12 +16,11 @@ from typing import Final, Protocol, Self
 
 from workers.errors import WorkerError
 from workers.sandbox.disk import DiskWatch, Due
+from workers.sandbox.priority import GUARD_NICE, favour
 
 _SETTLE_S: Final = 2.0
 _AGAIN_S: Final = 0.002
 _UP_WAIT_S: Final = 5.0
-_NICE: Final = -15
-"""A look that comes late is what an agent overshoots by; it takes a few microseconds."""
 
 
 class Hold(Protocol):
@@ -94,8 +92,7 @@ class DiskGuard:
             self._is_up = None
 
     def _run(self) -> None:
-        with contextlib.suppress(OSError):  # not ours to set: later on a busy machine, and no less right
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        favour(threading.get_native_id(), GUARD_NICE)
         while not self._ending.wait(self._watch.pause_s()):
             try:
                 due = self._watch.due()

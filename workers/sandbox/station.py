@@ -11,6 +11,7 @@ from workers.sandbox.client import Engine
 from workers.sandbox.container import Container
 from workers.sandbox.disposer import Disposer
 from workers.sandbox.prepared import Prepared, PreparedImages
+from workers.sandbox.priority import favour_this_process
 from workers.sandbox.watch import EngineWatch
 
 
@@ -18,6 +19,7 @@ class Station:
     """One per worker process; every part is safe for many threads."""
 
     def __init__(self, host: str | None, watched_label: str, threads: int = 64) -> None:
+        favour_this_process()  # first: every thread that is started from here on inherits it
         self.engine = Engine(host)
         self.watch = EngineWatch(self.engine, watched_label)
         self.disposer = Disposer()

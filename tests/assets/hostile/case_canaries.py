@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from orchestrator.ids import new_id
 
@@ -134,11 +134,11 @@ class Bystander:
     """A container on the engine's default bridge that listens on the usual ports, as a neighbour would."""
 
     def __init__(self, engine: Engine) -> None:
-        self._api: Any = engine.api
+        self._api = cast(Any, engine.api)
         text = _INSIDE.format(ports=PORTS, names=NAMES_PORT, ready=_READY)
         body = {
             "Image": BASE_IMAGE,
-            "Entrypoint": ["python3", "-c", text],
+            "Entrypoint": ["timeout", "3600", "python3", "-c", text],
             "Labels": {"assize.role": "bystander"},
             "HostConfig": {"NetworkMode": "bridge", "Init": True, "Memory": 128 << 20},
         }

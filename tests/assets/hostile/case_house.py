@@ -245,9 +245,9 @@ class Siege:
                 self._keep(installation, seen[case_id], one, bundles.get(one.screening_id))
                 seen[case_id].warnings = warnings
             bystander.look()
-            for one in seen.values():
-                one.strangers = [*canary.connections, *bystander.connections]
-                one.listening = [*canary.listening, *bystander.listening]
+            for case_seen in seen.values():
+                case_seen.strangers = [*canary.connections, *bystander.connections]
+                case_seen.listening = [*canary.listening, *bystander.listening]
         finally:
             canary.close()
             bystander.close()

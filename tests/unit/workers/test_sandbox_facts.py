@@ -309,7 +309,7 @@ def test_looks_are_sooner_where_little_is_left(clock: list[float]) -> None:
     disk = Disk()
     watch = disk.watch()
     assert watch.pause_s() == EVERY_S
-    disk.written = 10 * GIB - 32 * (GIB >> 10)
+    disk.written = 10 * GIB - 64 * (GIB >> 10)
     assert not watch.measure() and 0.002 < watch.pause_s() < 0.01
     disk.written = 10 * GIB
     assert not watch.measure() and watch.pause_s() == 0.002
@@ -383,3 +383,20 @@ def test_slow_measurements_are_made_rarer_but_not_blind(clock: list[float]) -> N
     disk.lose(-1)
     clock[0] += 1.1
     assert watch.due() is Due.SIGN, "the rest is over"
+
+
+def test_no_rest_hides_one_that_may_be_past_its_limit(clock: list[float]) -> None:
+    """Near its limit, what was left is the sign and not the whole limit: it cannot be passed without."""
+
+    def slow() -> int:
+        clock[0] += 5.0
+        return 3 * GIB // 4
+
+    disk = Disk()
+    watch = DiskWatch(lambda: disk.free, slow, lambda: False, limit_bytes=GIB, limit_files=10)
+    disk.lose(3 * GIB // 4)
+    assert not over(watch)
+    disk.lose(GIB // 4 - 1)
+    assert watch.due() is None
+    disk.lose(1)
+    assert watch.due() is Due.SIGN
