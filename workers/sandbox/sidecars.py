@@ -138,7 +138,9 @@ class Sidecars:
             labels=self._named("sidecar"),
             lifetime_s=lifetime_s,
         )
-        container = Container.create(engine, self._station.watch, f"{self._name}-{sidecar.name}", body)
+        # A service may be called like a part of ours, `agent` for instance.
+        name = f"{self._name}-service-{sidecar.name}"
+        container = Container.create(engine, self._station.watch, name, body)
         one = Running(sidecar, container, config)
         self.running.append(one)
         try:
@@ -166,7 +168,7 @@ class Sidecars:
                 network=f"container:{one.container.id}",
             )
 
-        name = f"{self._name}-{one.sidecar.name}-prober"
+        name = f"{self._name}-prober-{one.sidecar.name}"
         try:
             prober, _ = station.create(name, lambda: own_image(station, self._terms.image), body)
             try:
