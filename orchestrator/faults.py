@@ -165,8 +165,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Reason.SANDBOX_LOST,
         Phase.AGENT,
         ("sidecar", "sidecar_death", "grader_proven"),
-        suspect=True,
-        turns=True,
+        suspect=True,  # its image is shared by all workers, so that a second one proves nothing
     ),
     # Our own kill: which clock or cap fired is known to us alone.
     Rule("cost-cap", lambda s: s.cost_cap_hit, Reason.COST_CAP, Phase.AGENT, ("cost_cap_hit",)),

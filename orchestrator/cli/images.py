@@ -136,6 +136,7 @@ def _task_row(task_id: str, images: TaskImages | None, refused: list[str]) -> di
         "task": task_id,
         "agent_image": None if images is None else images.agent,
         "grader_image": None if images is None else images.grader,
+        "service_images": {} if images is None else dict(images.sidecars),
         "deviations": [] if images is None else [one.message for one in images.deviations],
         "refused": refused,
     }

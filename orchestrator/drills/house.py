@@ -32,6 +32,13 @@ docker_image = "assize/base:1"
 cpus = 1
 memory_mb = {memory_mb}
 """
+_SERVICE: Final = """\
+services:
+  beside:
+    image: assize/base:1
+    command: ["sh", "-c", {command}]
+    mem_limit: 64m
+"""
 _AGENT: Final = """\
 [agent]
 name = "{name}"
@@ -101,12 +108,16 @@ class House:
 
 
 def _write_task(folder: Path, row: Row) -> None:
-    for part, name, text in (
+    files = [
         (".", "task.toml", _TASK.format(wall_s=row.wall_s, memory_mb=row.memory_mb)),
         (".", "instruction.md", row.work + "\n"),
         ("tests", "test.sh", f"#!/bin/bash\n{row.test}\n"),
         ("solution", "solve.sh", f"#!/bin/sh\n{row.solution}\n"),
-    ):
+    ]
+    if row.service:
+        text = _SERVICE.format(command=json.dumps(row.service))
+        files.append(("environment", "docker-compose.yaml", text))
+    for part, name, text in files:
         (folder / part).mkdir(parents=True, exist_ok=True)
         (folder / part / name).write_text(text, "utf-8")
 

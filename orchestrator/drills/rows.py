@@ -48,6 +48,7 @@ class Row:
     - `blows`: how many attempts are struck. `reason`: how a struck attempt ends, and the first one where
       nothing is struck. `evidence`: observations that its decision must name. `last`: how the last one ends.
     - `work`: the agent's script; `test`: the hidden test; `wall_s`: the agent's time; `memory_mb`.
+    - `service`: what a service `beside` the agent's container runs in a shell; empty for a single container.
     - `proven`: the oracle passes this grading path first. `solution`: the reference solution.
     - `seen`: observations that the attempt must show beside the decision.
     - `why`: why the row is not played here.
@@ -68,6 +69,7 @@ class Row:
     solution: str = DONE
     wall_s: int = 60
     memory_mb: int = 256
+    service: str = ""
     proven: bool = False
     seen: tuple[str, ...] = ()
     tries: int = 1

@@ -9,6 +9,7 @@ from typing import Final
 
 from orchestrator.drills.metered import METERED
 from orchestrator.drills.rows import DONE, HOLD, WANT_DONE, Row, Scene
+from orchestrator.drills.services import SERVICES
 from scoring.vocabulary import Reason
 
 _PLAIN = Scene.PLAIN
@@ -404,5 +405,5 @@ NOT_HERE: Final = (
     ),
 )
 
-ROWS: Final = (*NONE, *PLATFORM, *METERED, *AGENT, *PROCESS, *NOT_HERE)
+ROWS: Final = (*NONE, *PLATFORM, *METERED, *AGENT, *SERVICES, *PROCESS, *NOT_HERE)
 """Every row, in the order in which they are shown."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -202,19 +202,14 @@ def probe_of(test: Any) -> tuple[str, ...]:
 
 
 def _limits(draft: _Draft, value: Any, _main: bool) -> None:
-    for key, reader in _only_limits(mapping_of(value)):
-        draft.values.update(reader(key))
-
-
-def _only_limits(deploy: Mapping[str, Any]) -> Iterator[tuple[Any, Callable[[Any], dict[str, int]]]]:
-    resources = deploy.get("resources")
-    limits = mapping_of(resources).get("limits") if resources is not None else None
-    if set(deploy) - {"resources"} or set(resources or ()) - {"limits"} or not isinstance(limits, dict):
+    resources = mapping_of(value).get("resources")
+    limits = resources.get("limits") if isinstance(resources, dict) else None
+    if set(value) != {"resources"} or set(resources or ()) != {"limits"} or not isinstance(limits, dict):
+        raise ValueProblemError(REFUSED["deploy"])
+    if set(limits) - set(_LIMITS):
         raise ValueProblemError(REFUSED["deploy"])
     for key, content in limits.items():
-        if key not in _LIMITS:
-            raise ValueProblemError(REFUSED["deploy"])
-        yield content, _LIMITS[key]
+        draft.values.update(_LIMITS[key](content))
 
 
 _LIMITS: Final[Mapping[str, Callable[[Any], dict[str, int]]]] = {

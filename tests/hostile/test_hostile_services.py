@@ -271,7 +271,7 @@ def test_no_name_leaves_the_pod(two_pods: tuple[Standing, Standing]) -> None:
     """CVE-2024-29018: the engine's own name server must ask nobody, not even one on the host's loopback."""
     first, second = two_pods
     word = secrets.token_hex(8)
-    names = (f"{word}.example.com", f"assize-{second.order.attempt_id}-store", "host.docker.internal")
+    names = (f"{word}.example.com", f"assize-{second.order.attempt_id}-service-store", "host.docker.internal")
     listening = _Listening()
     try:
         for where in ("agent", "store"):

@@ -149,6 +149,17 @@ def _kill_forwarder(blow: Blow) -> AttemptReport:
     return blow.beside(blow.order, act)
 
 
+def _kill_service(blow: Blow) -> AttemptReport:
+    def act() -> None:
+        agent = blow.wait_for_command("agent")
+        (found,) = blow.containers("sidecar")
+        with translated("kill"):
+            blow.engine.api.kill(found)
+        blow.let_go(agent)
+
+    return blow.beside(blow.held(), act)
+
+
 BLOWS: Final[Mapping[str, Callable[[Blow], AttemptReport]]] = {
     "no-agent-image": lambda blow: blow.run(replace(blow.order, agent_image=ABSENT)),
     "no-grader-image": lambda blow: blow.run(replace(blow.order, grader_image=ABSENT)),
@@ -166,6 +177,7 @@ BLOWS: Final[Mapping[str, Callable[[Blow], AttemptReport]]] = {
     "no-network": _no_network,
     "kill-relay": _kill_relay,
     "kill-forwarder": _kill_forwarder,
+    "kill-service": _kill_service,
 }
 
 

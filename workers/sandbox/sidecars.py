@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Any, Final
@@ -91,8 +92,8 @@ class Sidecars:
     def _named(self, role: str) -> dict[str, str]:
         return {**self._labels, "assize.role": role}
 
-    def _place(self, name: str, alias: str | None = None) -> Place:
-        return Place(self.network.id, self._hosts[name], alias or name, self._hosts)
+    def _place(self, name: str) -> Place:
+        return Place(self.network.id, self._hosts[name], name, self._hosts)
 
     @property
     def ground(self) -> Ground:
@@ -104,16 +105,19 @@ class Sidecars:
 
         Raises `SidecarError`, `PodError`, `SandboxMismatchError` and engine errors; call `remove` then.
         """
-        for sidecar in self._terms.sidecars:
-            # The conditions of compose files: who is waited for was started before, by the order.
-            for other, condition in sidecar.after:
-                if condition is Condition.HEALTHY and not self._await(self._of(other), cancelled):
-                    raise SidecarError(
-                        sidecar.name, f"it waits for {other}, which has no probe to be healthy by"
-                    )
-            self._start_one(sidecar, lifetime_s)
-        for one, said in zip(self.running, self._station.pool.map(self._probe, self.running), strict=True):
-            one.preflight = said
+        proofs: list[Future[Mapping[str, Any]]] = []
+        try:
+            for sidecar in self._terms.sidecars:
+                # The conditions of compose files: who is waited for was started before, by the order.
+                for other, condition in sidecar.after:
+                    if condition is Condition.HEALTHY and not self._await(self._of(other), cancelled):
+                        raise SidecarError(sidecar.name, f"it waits for {other}, which has no probe")
+                one = self._start_one(sidecar, lifetime_s)
+                proofs.append(self._station.pool.submit(self._probe, one))
+        finally:
+            wait(proofs)  # so that nothing of ours still stands on the network when it is removed
+        for one, proof in zip(self.running, proofs, strict=True):
+            one.preflight = proof.result()
         for one in self.running:
             self._await(one, cancelled)
         for one in self.running:
@@ -123,7 +127,7 @@ class Sidecars:
     def _of(self, name: str) -> Running:
         return next(one for one in self.running if one.sidecar.name == name)
 
-    def _start_one(self, sidecar: Sidecar, lifetime_s: int) -> None:
+    def _start_one(self, sidecar: Sidecar, lifetime_s: int) -> Running:
         engine, config = self._station.engine, self._station.engine.image_config(sidecar.image)
         body = sidecar_body(
             sidecar.image,
@@ -134,8 +138,11 @@ class Sidecars:
             labels=self._named("sidecar"),
             lifetime_s=lifetime_s,
         )
-        container = Container.create(engine, self._station.watch, f"{self._name}-{sidecar.name}", body)
-        self.running.append(Running(sidecar, container, config))
+        # A service may be called like a part of ours, `agent` for instance.
+        name = f"{self._name}-service-{sidecar.name}"
+        container = Container.create(engine, self._station.watch, name, body)
+        one = Running(sidecar, container, config)
+        self.running.append(one)
         try:
             container.start()
         except EngineCallError as error:
@@ -143,7 +150,8 @@ class Sidecars:
                 raise SidecarError(sidecar.name, f"it cannot be started: {error.detail[-200:]}") from None
             raise
         if pid := container.pid():
-            self.running[-1].proof = prove(container.id, pid, body)
+            one.proof = prove(container.id, pid, body)
+        return one
 
     def _probe(self, one: Running) -> Mapping[str, Any]:
         """The preflight from within the service's own namespace, in a container of ours."""
@@ -160,7 +168,7 @@ class Sidecars:
                 network=f"container:{one.container.id}",
             )
 
-        name = f"{self._name}-{one.sidecar.name}-prober"
+        name = f"{self._name}-prober-{one.sidecar.name}"
         try:
             prober, _ = station.create(name, lambda: own_image(station, self._terms.image), body)
             try:

@@ -56,6 +56,21 @@ def test_an_agent_uses_a_service_by_its_name(
     assert runner.station.engine.api.networks(names=[f"assize-{order.attempt_id}-net"]) == []
 
 
+def test_a_service_may_be_called_like_a_part_of_ours(
+    runner: AttemptRunner, control: Any, base_image: str, services_order: MakeOrder
+) -> None:
+    """Names are the task's; two services of one image are two services."""
+    script = solve(
+        ask("agent", "SET", "a", "bad"),
+        ask("forwarder", "SET", "a", "good"),
+        ask("forwarder", "GET", "a") + " > /tmp/out.txt",
+    )
+    named = [store(base_image, name=name, health=None) for name in ("agent", "forwarder")]
+    wait = f"until {ask('agent', 'GET', 'a')} && {ask('forwarder', 'GET', 'a')}; do :; done 2> /tmp/err"
+    report = runner(services_order(script.replace("END\n", f"END\n{wait}\n", 1), *named), control)
+    assert report.decision.outcome is Outcome.PASSED, report.observations
+
+
 def test_services_start_in_order_and_find_each_other(
     runner: AttemptRunner, control: Any, base_image: str, services_order: MakeOrder
 ) -> None:
@@ -164,7 +179,7 @@ def test_a_service_that_somebody_else_kills_is_the_platforms(
     def kill_it() -> None:
         while not control_seen.wait(0.05):
             pass
-        engine.api.kill(f"assize-{order.attempt_id}-store")
+        engine.api.kill(f"assize-{order.attempt_id}-service-store")
 
     control_seen = threading.Event()
     killer = threading.Thread(target=kill_it)
@@ -256,7 +271,7 @@ def test_a_cancelled_attempt_leaves_nothing(
     began = threading.Event()
 
     def cancelled() -> bool:
-        if runner.station.engine.api.containers(filters={"name": f"{order.attempt_id}-store"}):
+        if runner.station.engine.api.containers(filters={"name": f"{order.attempt_id}-service-store"}):
             began.set()
         return began.is_set()
 

@@ -103,3 +103,22 @@ def test_what_is_refused_is_refused_by_key(tmp_path: Path, pack: Path, lines: st
     refused = assize(tmp_path / "home", "screen", str(root), "--agent", "oracle")
     assert refused.returncode == 2
     assert f"environment/docker-compose.yaml: {said}" in refused.stderr
+
+
+def test_images_of_services_are_pinned_and_one_without_limits_is_refused(tmp_path: Path, pack: Path) -> None:
+    """Built into the same lock as the task's image; a volume of an image would be written without a limit."""
+    home = tmp_path / "home"
+    built = assize(home, "images", "build", str(pack), "--json")
+    assert built.returncode == 0, built.stderr
+    (row,) = json.loads(built.stdout)["tasks"]
+    locked = {one["id"] for one in json.loads((home / "images.lock.json").read_text())["images"].values()}
+    assert row["service_images"].keys() == {"adder", "store"}
+    assert {*row["service_images"].values(), row["agent_image"]} <= locked
+    root = tmp_path / "with-volume"
+    shutil.copytree(pack, root)
+    with (root / "ask-store" / "environment" / "store" / "Dockerfile").open("a", encoding="utf-8") as file:
+        file.write("VOLUME /data\n")
+    refused = assize(home, "images", "build", str(root))
+    assert refused.returncode == 4
+    said = "the image of the service store declares a volume (/data), which would have no limit"
+    assert said in refused.stderr

@@ -226,7 +226,6 @@ def test_only_what_two_workers_do_not_share_turns() -> None:
         "engine-with-agent",
         "runtime-crash",
         "stream-lost",
-        "unproven-sidecar-death",
     }
 
 

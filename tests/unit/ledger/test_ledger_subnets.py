@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from ipaddress import IPv4Network
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import sqlalchemy as sa
@@ -13,14 +16,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
+from orchestrator.engine.base import Callbacks, Settings
+from orchestrator.engine.local import LocalEngine
 from orchestrator.engine.stub import plan_stub
 from orchestrator.ids import new_id
-from orchestrator.ledger import owners
+from orchestrator.ledger import owners, queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.models import HostOwner, SubnetLease
 from orchestrator.ledger.subnets import POOL, PREFIX, SubnetsExhaustedError, give_back, lease, leases, sweep
 from orchestrator.ledger.transitions import AttemptEnd, Claim, claim, end_attempt, queue, start
+from orchestrator.screenings.orders import returning_subnets
 from scoring.vocabulary import Reason
 
 TINY = IPv4Network("10.9.0.0/26")
@@ -116,6 +123,49 @@ def test_the_database_itself_refuses_a_second_holder(ledger: Ledger, owner_id: s
     row = {"subnet": str(found), "attempt_id": new_id(), "owner_id": owner_id, "taken_ms": 1}
     with pytest.raises(sa.exc.IntegrityError), ledger.unit_of_work() as connection:
         connection.execute(sa.insert(SubnetLease), row)
+
+
+@pytest.mark.parametrize("ends", [None, RuntimeError("lost")])
+def test_an_attempt_gives_its_subnet_back_however_it_ends(
+    ledger: Ledger, owner_id: str, ends: RuntimeError | None
+) -> None:
+    """Returned or raised; while it runs the lease is held, and an attempt without a pod has none."""
+    held: list[int] = []
+
+    def attempt(_order: AttemptOrder, _control: AttemptControl) -> AttemptReport:
+        held.append(len(leases(ledger)))
+        if ends is not None:
+            raise ends
+        return cast(AttemptReport, "a report")
+
+    run = returning_subnets(ledger, attempt)
+    for pod in (None, object()):
+        attempt_id = new_id()
+        if pod is not None:
+            lease(ledger, attempt_id, owner_id)
+        order = cast(AttemptOrder, SimpleNamespace(pod=pod, attempt_id=attempt_id))
+        with pytest.raises(RuntimeError) if ends else nullcontext():
+            run(order, cast(AttemptControl, None))
+    assert held == [0, 1] and leases(ledger) == {}
+
+
+def test_an_exhausted_pool_is_the_platforms_and_says_why(ledger: Ledger, owner_id: str) -> None:
+    """sandbox.md 5.17: a fault of the prepare phase, run again; the reason is with the attempt."""
+    lease(ledger, new_id(), owner_id, pool=IPv4Network("10.9.0.0/28"))
+
+    def order_for(held: Claim) -> AttemptOrder:
+        lease(ledger, held.attempt_id, held.owner_id, pool=IPv4Network("10.9.0.0/28"))
+        raise AssertionError("there was none")
+
+    def never(_order: AttemptOrder, _control: AttemptControl) -> AttemptReport:
+        raise AssertionError("nothing is run")
+
+    screening = plan_stub(ledger, ["a"], tries=1)
+    engine = LocalEngine(ledger, Callbacks(never, order_for), Settings(back_off_ms=0), who="test")
+    assert engine.run([screening], 1).states == {screening: "partial"}
+    attempts = queries.show_try(ledger, queries.tries(ledger, screening)[0].row["id"]).attempts
+    assert [(one.row["phase"], one.row["reason"]) for one in attempts] == [("prepare", "engine_error")] * 3
+    assert all("no subnet of 10.9.0.0/28 is free" in one.row["details"]["error"] for one in attempts)
 
 
 class _Leasing(RuleBasedStateMachine):
