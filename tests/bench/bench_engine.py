@@ -232,7 +232,7 @@ def redis_bytes(redis: RedisServer) -> int:
     client = redis.client()
     try:
         info: Any = client.info("memory")
-        return int(info["used_memory"])
+        return int(info["used_memory_dataset"])  # what is kept, without the buffers of connections
     finally:
         client.close()
 
