@@ -116,7 +116,8 @@ def ledger_wall(ledger: Ledger, screening: str, count: int) -> float:
                 Attempt.screening_id == screening
             )
         ).one()
-    return float(row[1] - row[0]) / 1000 / count
+    first, last = int(row[0] or 0), int(row[1] or 0)
+    return (last - first) / 1000 / count
 
 
 def bare_processes(lab: Lab, name: str, count: int) -> float:
