@@ -102,15 +102,42 @@ def test_a_lease_expires_only_under_watch(ledger: Ledger) -> None:
     with ledger.unit_of_work() as connection:
         connection.exec_driver_sql("UPDATE attempt SET lease_until_ms = 1")
     assert take_over(ledger, callbacks(), watch, who="me") == []
-    time.now = 100.0
+    for time.now in (50.0, 100.0):
+        assert take_over(ledger, callbacks(), watch, who="me") == []
     beat(ledger, owner.id, {}, lease_ms=LEASE)
-    assert take_over(ledger, callbacks(), watch, who="me") == []
-    time.now = 220.0
-    assert take_over(ledger, callbacks(), watch, who="me") == []
+    for time.now in (100.0, 150.0, 200.0, 220.0):
+        assert take_over(ledger, callbacks(), watch, who="me") == []
     time.now = 220.1
     (result,) = take_over(ledger, callbacks(), watch, who="me")
     assert isinstance(result, Voided) and result.lost
     assert violations(ledger) == []
+
+
+def test_a_watch_that_was_away_begins_again(ledger: Ledger) -> None:
+    """4.4: awake and connected all the time, or else an outage of the database or a laptop's sleep would void
+    every live attempt at the first look after it."""
+    time = Monotonic()
+    held_by(ledger, boot_id="elsewhere", host="elsewhere")
+    watch = LeaseWatch(LEASE, time)
+    for time.now in (0.0, 50.0, 100.0, 400.0, 450.0, 500.0, 520.0):
+        assert take_over(ledger, callbacks(), watch, who="me") == []
+    time.now = 520.1
+    assert len(take_over(ledger, callbacks(), watch, who="me")) == 1
+
+
+def test_a_frozen_process_is_lost_to_those_who_watch_everybody(ledger: Ledger) -> None:
+    """A process that is seen to be there and does not beat is in the way of its slot for ever; the engine of
+    one machine leaves it alone, keepers of many hosts do not."""
+    time = Monotonic()
+    held_by(ledger)
+    patient, watch = LeaseWatch(LEASE, time), LeaseWatch(LEASE, time, everybody=True)
+    for time.now in (0.0, 50.0, 100.0, 120.0):
+        assert take_over(ledger, callbacks(), watch, who="me") == []
+        assert take_over(ledger, callbacks(), patient, who="me") == []
+    time.now = 120.1
+    assert take_over(ledger, callbacks(), patient, who="me") == []
+    (result,) = take_over(ledger, callbacks(), watch, who="me")
+    assert isinstance(result, Voided) and result.lost
 
 
 def test_the_stub_is_a_whole_order(ledger: Ledger) -> None:
