@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -94,7 +94,9 @@ class Crasher:
 class LedgerMachine(RuleBasedStateMachine):
     """The rules and invariants; `opened` says where the ledger of one run is kept."""
 
-    opened: ClassVar[Callable[[Callable[[Connection], int]], tuple[Ledger, Callable[[], None]]]]
+    @staticmethod
+    def opened(clock: Callable[[Connection], int]) -> tuple[Ledger, Callable[[], None]]:
+        raise NotImplementedError
 
     def __init__(self) -> None:
         super().__init__()
