@@ -129,6 +129,8 @@ def test_postgresql_needs_its_command(db: Db, empty_postgres_url: str) -> None:
     db.patch.setenv(DATABASE_VARIABLE, empty_postgres_url)
     refused = db("status")
     assert refused.code == 4 and "assize db upgrade" in refused.err
+    told = json.loads(db("doctor", "--after-restore", "--json").out)["checks"][0]
+    assert (told["health"], told["mend"]) == ("missing", "assize db upgrade")
     absent = db("db", "current", "--json")
     assert absent.code == 1 and json.loads(absent.out)["schema_found"] is None
     assert db("db", "check").code == 1
