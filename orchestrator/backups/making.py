@@ -42,11 +42,11 @@ def make(home: Home, ledger: Ledger, folder: Path, *, with_evidence: bool = Fals
     kind = ledger.engine.dialect.name
     database = folder / DATABASE[kind]
     with _moment(ledger) as connection:
-        with _quiet_logs(home):
+        with _quiet_logs(home) as logs:
             facts = _facts(ledger, connection)
             if kind == "sqlite":
                 _copy_sqlite(ledger, database)
-            logged = list(_copy_log(home, folder))
+            logged = list(_copy_log(home, logs, folder))
         if kind == "postgresql":
             _dump(ledger, connection, database)
     if with_evidence:
@@ -87,12 +87,14 @@ def _moment(ledger: Ledger) -> Iterator[Connection]:
 
 
 @contextmanager
-def _quiet_logs(home: Home) -> Iterator[None]:
-    """Hold the lock of every log of the home."""
+def _quiet_logs(home: Home) -> Iterator[list[Path]]:
+    """Hold the lock of every log of the home; their folders. A new shard cannot begin meanwhile: it would
+    have to lock the one before it."""
+    folders = sorted({path.parent for path in home.log.rglob(CHECKPOINT_FILE)})
     with ExitStack() as stack:
-        for folder in _logs(home):
+        for folder in folders:
             stack.enter_context(witnessed.locked(folder))
-        yield
+        yield folders
 
 
 def _facts(ledger: Ledger, connection: Connection) -> _Facts:
@@ -120,15 +122,11 @@ def _dump(ledger: Ledger, connection: Connection, target: Path) -> None:
     programs.run(command, ledger.engine.url)
 
 
-def _logs(home: Home) -> list[Path]:
-    return sorted({path.parent for path in home.log.rglob(CHECKPOINT_FILE)})
-
-
-def _copy_log(home: Home, folder: Path) -> Iterator[Path]:
+def _copy_log(home: Home, logs: list[Path], folder: Path) -> Iterator[Path]:
     """The versions of the trust root and every file of every log."""
     for path in sorted(home.root.glob("trust-root*.json")):
         yield _copied(path, folder / path.name)
-    for path in (path for origin in _logs(home) for path in sorted(origin.rglob("*"))):
+    for path in (path for origin in logs for path in sorted(origin.rglob("*"))):
         if path.is_file():
             yield _copied(path, folder / "log" / path.relative_to(home.log))
 

@@ -80,7 +80,10 @@ def _refuse(ledger: Ledger, backup: Backup) -> None:
 def _restore_database(ledger: Ledger, source: Path) -> None:
     path = sqlite_file(ledger.engine.url)
     if path is not None:
-        shutil.copyfile(source, path)
+        # Under its name only when it is whole: a copy that was cut off must not look like a ledger.
+        half = path.with_name(path.name + ".restoring")
+        shutil.copyfile(source, half)
+        half.replace(path)
         return
     major = programs.major_version(ledger)
     command = [programs.find("pg_restore", major), "--no-owner", "--no-privileges", "--exit-on-error"]

@@ -105,7 +105,7 @@ def upgrade(context: click.Context, as_json: bool) -> None:
     \b
     Examples:
       assize db upgrade
-      ASSIZE_DATABASE_URL=postgresql://assize@db/assize assize db upgrade
+      assize db upgrade --json
     """
     home = home_of(context).prepare()
     copy = migrate.upgrade(home.database_url)
@@ -191,8 +191,8 @@ def restore(context: click.Context, directory: Path, as_json: bool) -> None:
 
     \b
     Examples:
-      assize --home ./new db restore /backups/2026-11-30
-      ASSIZE_DATABASE_URL_FILE=/run/secrets/db assize db restore /backups/2026-11-30
+      assize db restore /backups/2026-11-30
+      assize db restore ./copy --json
     """
     home = home_of(context)
     done = restoring.restore(home, directory)
@@ -254,7 +254,7 @@ def _target(target: str | None, target_file: Path | None) -> str:
     return str(target)
 
 
-@command.command("grant-worker", epilog="Next: give the workers a URL with this role.")
+@command.command("grant-worker", epilog="Next: assize db check; the workers' URL names this role.")
 @click.argument("role")
 @click.option("--password-file", type=_file, metavar="FILE", help="Create the role with this password.")
 @json_option

@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import SQLAlchemyError
 
 from orchestrator.cli.brokers import broker_options, chosen_broker
-from orchestrator.cli.output import home_of, say
+from orchestrator.cli.output import emit, home_of, json_option, say
 from orchestrator.ledger import hosts
 from orchestrator.ledger.hosts import WorkerRole
 from orchestrator.screenings.installation import Installation
@@ -19,6 +19,7 @@ from orchestrator.screenings.installation import Installation
 if TYPE_CHECKING:
     from orchestrator.screenings.notary import Notary
 
+SCHEMA: Final = "assize.dispatch/1"
 _LOOK_S: Final = 1.0
 
 
@@ -30,9 +31,15 @@ _LOOK_S: Final = 1.0
 @broker_options
 @click.option("--name", metavar="HOST", help="Name of this host in lists. [default: its host name]")
 @click.option("--once", is_flag=True, help="Do what is due now, and end.")
+@json_option
 @click.pass_context
 def command(
-    context: click.Context, broker: str | None, broker_file: str | None, name: str | None, once: bool
+    context: click.Context,
+    broker: str | None,
+    broker_file: str | None,
+    name: str | None,
+    once: bool,
+    as_json: bool,
 ) -> None:
     """Send what may start to the workers, take over what is lost, certify what is recorded, close what is
     complete: for every screening with --engine celery, until SIGTERM or Ctrl-C.
@@ -50,7 +57,7 @@ def command(
     from orchestrator.screenings.notary import Notary
     from orchestrator.screenings.workshop import Caretaker
 
-    url = chosen_broker(broker, broker_file)
+    url, said = chosen_broker(broker, broker_file), list[str]()
     installation, times = Installation.open(home_of(context)), Times()
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -65,22 +72,23 @@ def command(
         try:
             if once:
                 keeper.turn()
-                _certify(notary, set())
+                _certify(notary, said)
                 return
             keeper.start()
             say("dispatching and certifying until stopped")
-            said: set[str] = set()
             while not stopped.is_set():
                 _certify(notary, said)
                 stopped.wait(_LOOK_S)
         finally:
             keeper.stop()
             hosts.leave(installation.ledger, worker_id)
+            if as_json:
+                emit(SCHEMA, {"undone": said})
     finally:
         installation.close()
 
 
-def _certify(notary: Notary, said: set[str]) -> None:
+def _certify(notary: Notary, said: list[str]) -> None:
     """One turn of the signer; what it left undone is said once."""
     try:
         undone = notary.turn()
@@ -88,5 +96,5 @@ def _certify(notary: Notary, said: set[str]) -> None:
         undone = [f"the ledger does not answer: {str(error).partition(chr(10))[0]}"]
     for line in undone:
         if line not in said:
-            said.add(line)
+            said.append(line)
             say(f"warning: {line}")

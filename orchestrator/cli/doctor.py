@@ -37,7 +37,6 @@ def command(context: click.Context, after_restore: bool, as_json: bool) -> None:
 
     \b
     Examples:
-      assize doctor
       assize --home ./.assize doctor --json
       assize doctor --after-restore
     """

@@ -67,6 +67,9 @@ def ledger(home: Home) -> Iterator[tuple[Ledger | None, list[Finding]]]:
 def _schema(opened: Ledger) -> list[Finding]:
     try:
         found = current(opened)
+        if sqlite_file(opened.engine.url) is None and found != HEAD:
+            told = f"{opened.url} has schema {found or 'none'}, this version needs {HEAD}"
+            return [missing("ledger", told, "assize db upgrade")]
         if found is None:
             return [broken("ledger", f"{opened.url} is no ledger of Assize", "give Assize its own database")]
         if found != HEAD:

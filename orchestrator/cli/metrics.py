@@ -9,10 +9,11 @@ from typing import Final
 import click
 
 from orchestrator.cli.brokers import broker_options, chosen_broker
-from orchestrator.cli.output import say
+from orchestrator.cli.output import emit, json_option, say
 from orchestrator.cli.reading import reading
 from orchestrator.errors import HostError, UsageError
 
+SCHEMA: Final = "assize.metrics/1"
 _VARIABLES: Final = ("ASSIZE_BROKER_URL", "ASSIZE_BROKER_FILE")
 
 
@@ -22,11 +23,19 @@ _VARIABLES: Final = ("ASSIZE_BROKER_URL", "ASSIZE_BROKER_FILE")
     epilog="Next: assize worker list, assize doctor.",
 )
 @broker_options
-@click.option("--listen", default="127.0.0.1:9464", show_default=True, metavar="HOST:PORT")
-@click.option("--once", is_flag=True, help="Print them and end.")
+@click.option(
+    "--listen", default="127.0.0.1:9464", show_default=True, metavar="HOST:PORT", help="Where to serve them."
+)
+@click.option("--once", is_flag=True, help="Print them and end (so does --json).")
+@json_option
 @click.pass_context
 def command(
-    context: click.Context, broker: str | None, broker_file: str | None, listen: str, once: bool
+    context: click.Context,
+    broker: str | None,
+    broker_file: str | None,
+    listen: str,
+    once: bool,
+    as_json: bool,
 ) -> None:
     """Serve the ledger's figures at /metrics until stopped; with a broker, the length of its queues too.
 
@@ -38,7 +47,7 @@ def command(
     from prometheus_client import start_http_server
 
     from orchestrator.engine.celery.broker import Publisher
-    from orchestrator.engine.celery.metrics import registry_of, text_of
+    from orchestrator.engine.celery.metrics import figures_of, registry_of, text_of
     from orchestrator.engine.celery.times import Times
 
     named = broker or broker_file or any(os.environ.get(name) for name in _VARIABLES)
@@ -50,6 +59,9 @@ def command(
         if found.ledger is None:
             raise UsageError(f"nothing was screened in {found.home.root} yet", hint="assize screen --help")
         registry = registry_of(found.ledger, Times(), publisher)
+        if as_json:
+            emit(SCHEMA, {"figures": figures_of(registry)})
+            return
         if once:
             click.echo(text_of(registry), nl=False)
             return

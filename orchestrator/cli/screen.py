@@ -141,7 +141,6 @@ def command(context: click.Context, /, **options: Any) -> None:
     Examples:
       assize screen coding-core --agent shell --model openai/gpt-5-mini --try-cap 0.50
       assize screen ./my-tasks --agent oracle --agent ./my-agent.toml --task fix-login --tries 1
-      assize screen coding-core --agent oracle --engine celery --broker-file /run/secrets/broker
     """
     home = home_of(context)
     pack = catalog.resolve(home, options["pack"]).load()

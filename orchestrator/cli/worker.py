@@ -12,12 +12,14 @@ import click
 from orchestrator.cli import exits
 from orchestrator.cli.brokers import broker_options, chosen_broker
 from orchestrator.cli.listing import Column, listing_options, show_list, style_of
-from orchestrator.cli.output import home_of, say, when
+from orchestrator.cli.output import emit, home_of, json_option, say, when
 from orchestrator.cli.reading import reading
 from orchestrator.errors import NotFoundError, UsageError
 from orchestrator.ledger import hosts
 
 LIST_SCHEMA: Final = "assize.workers/1"
+RUN_SCHEMA: Final = "assize.worker-run/1"
+DRAIN_SCHEMA: Final = "assize.worker-drain/1"
 EMPTY: Final = "No workers. Next: assize worker run --broker redis://HOST:6379/0"
 
 
@@ -68,7 +70,14 @@ def command() -> None:
 @click.option(
     "--hardware-class", metavar="CLASS", help="Hardware class whose tries it takes. [default: this host's]"
 )
-@click.option("--log", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--log",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the log lines on standard error.",
+)
+@json_option
 @click.pass_context
 def run(context: click.Context, /, **options: Any) -> None:
     """Run tries of every screening on many hosts until stopped. SIGTERM or Ctrl-C lets running tries end.
@@ -113,6 +122,8 @@ def run(context: click.Context, /, **options: Any) -> None:
         code = Worker(setup).run(say)
     finally:
         caretaker.close()
+    if options["as_json"]:
+        emit(RUN_SCHEMA, {"host": name, "queues": list(setup.queues), "slots": setup.slots, "exit": code})
     context.exit(exits.DONE if code == 0 else exits.CANNOT)
 
 
@@ -152,34 +163,41 @@ def _state(one: hosts.WorkerView) -> str:
 
 @command.command("drain", short_help="Let a host end its tries.", epilog="Next: assize worker undrain HOST.")
 @click.argument("host")
+@json_option
 @click.pass_context
-def drain(context: click.Context, host: str) -> None:
+def drain(context: click.Context, host: str, as_json: bool) -> None:
     """Claim no further try on HOST; its workers exit when their last try has ended. For upgrades, too.
 
     \b
     Examples:
       assize worker drain lab-3
+      assize --home ./.assize worker drain lab-3
     """
-    _set(context, host, True)
+    _set(context, host, True, as_json)
 
 
 @command.command("undrain", short_help="Let a host work again.", epilog="Next: assize worker list.")
 @click.argument("host")
+@json_option
 @click.pass_context
-def undrain(context: click.Context, host: str) -> None:
+def undrain(context: click.Context, host: str, as_json: bool) -> None:
     """Let workers on HOST claim again; one that waits for it begins at once.
 
     \b
     Examples:
       assize worker undrain lab-3
+      assize --home ./.assize worker undrain lab-3
     """
-    _set(context, host, False)
+    _set(context, host, False, as_json)
 
 
-def _set(context: click.Context, host: str, draining: bool) -> None:
+def _set(context: click.Context, host: str, draining: bool, as_json: bool) -> None:
     with reading(context) as found:
         if found.ledger is None:
             raise NotFoundError(f"no worker has ever run on a host called {host}", hint="assize worker run")
         changed = hosts.set_draining(found.ledger, host, draining)
+    if as_json:
+        emit(DRAIN_SCHEMA, {"host": host, "draining": draining, "changed": changed})
+        return
     word = "draining" if draining else "serving"
     click.echo(f"{host}: {word}" if changed else f"{host}: {word} already")

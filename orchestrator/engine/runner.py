@@ -149,10 +149,13 @@ def finish(
     back_off_ms: int,
     who: str | None = None,
     lost: bool = False,
+    if_lease_until_ms: int | None = None,
 ) -> Result:
-    """Record `end` and say what became of the slot."""
-    answer = end_attempt(ledger, held, end, who=who, back_off_ms=back_off_ms)
-    if answer is Answer.REFUSED:
+    """Record `end` and say what became of the slot; `Refused` too when its worker renewed the lease."""
+    answer = end_attempt(
+        ledger, held, end, who=who, back_off_ms=back_off_ms, if_lease_until_ms=if_lease_until_ms
+    )
+    if answer in (Answer.REFUSED, Answer.LEASE_RENEWED):
         return Refused(held)
     if end.outcome in (Outcome.PASSED, Outcome.FAILED):
         return Ended(held, end.outcome, end.reason, end.wall_ms)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from orchestrator.engine.base import Callbacks
 from orchestrator.engine.runner import Result, end_of_salvage, finish
 from orchestrator.ledger.db import Ledger
-from orchestrator.ledger.owners import Liveness, dead_holders, holders, liveness
+from orchestrator.ledger.owners import Liveness, dead_holders, holders, liveness, this_process
 from orchestrator.ledger.queries import live_attempts
 from orchestrator.ledger.transitions import Claim, claims_of
 from orchestrator.observations import Observations
@@ -54,26 +54,36 @@ class LeaseWatch:
         self._seen = watched
         return {attempt_id for attempt_id, (_, since) in watched.items() if now - since > self._lease_s}
 
+    def lease_of(self, attempt_id: str) -> int | None:
+        """The end of the lease, in ms, that was watched standing still; None for one not watched."""
+        seen = self._seen.get(attempt_id)
+        return None if seen is None else seen[0]
+
 
 def take_over(ledger: Ledger, callbacks: Callbacks, watch: LeaseWatch, *, who: str) -> list[Result]:
     """Void every attempt that certainly has no worker any more; returns what became of each.
 
-    The one file lock keeps two processes of this host from salvaging the same attempt; the token keeps
-    its end from being written twice in any case. No back-off: the fault is no sign of a busy host.
+    One lock per host keeps its processes from salvaging the same attempt; the token keeps its end from being
+    written twice in any case. A worker that came back and renewed its lease is left alone: before anything
+    of it is touched, and once more in the statement that voids. No back-off: the fault is no sign of a busy
+    host.
     """
     dead, expired = dead_holders(ledger), watch.expired(ledger)
     if not dead and not expired:
         return []
-    with ledger.exclusive():
-        lost = claims_of(ledger, dead_holders(ledger))
-        if expired:
-            slow = claims_of(ledger, {owner for _, _, owner in live_attempts(ledger)})
-            lost += [held for held in slow if held.attempt_id in expired and held not in lost]
-        return [_void(ledger, callbacks, held, who) for held in lost]
+    with ledger.exclusive(f"take over {this_process().host}"):
+        results = [
+            _void(ledger, callbacks, held, who, None) for held in claims_of(ledger, dead_holders(ledger))
+        ]
+        for attempt_id, lease_until_ms, owner_id in live_attempts(ledger) if expired else ():
+            if attempt_id in expired and lease_until_ms == watch.lease_of(attempt_id):
+                lost = [one for one in claims_of(ledger, [owner_id]) if one.attempt_id == attempt_id]
+                results += [_void(ledger, callbacks, held, who, lease_until_ms) for held in lost]
+        return results
 
 
-def _void(ledger: Ledger, callbacks: Callbacks, held: Claim, who: str) -> Result:
+def _void(ledger: Ledger, callbacks: Callbacks, held: Claim, who: str, lease_ms: int | None) -> Result:
     found = callbacks.salvage(held, Observations(worker_lost=True))
     found = replace(found, observations=replace(found.observations, worker_lost=True))
     end = end_of_salvage(found, callbacks.metered(held))
-    return finish(ledger, held, end, back_off_ms=0, who=who, lost=True)
+    return finish(ledger, held, end, back_off_ms=0, who=who, lost=True, if_lease_until_ms=lease_ms)

@@ -69,6 +69,7 @@ class Answer(StrEnum):
     UNCOUNTABLE = "uncountable"
     CANCELLED = "cancelled"
     ALREADY_RECORDED = "already_recorded"
+    LEASE_RENEWED = "lease_renewed"
     REFUSED = "refused"
 
 
@@ -81,13 +82,21 @@ _ANSWER: Final = {
 
 
 def end_attempt(
-    ledger: Ledger, held: Claim, end: AttemptEnd, *, who: str | None = None, back_off_ms: int = BACK_OFF_MS
+    ledger: Ledger,
+    held: Claim,
+    end: AttemptEnd,
+    *,
+    who: str | None = None,
+    back_off_ms: int = BACK_OFF_MS,
+    if_lease_until_ms: int | None = None,
 ) -> Answer:
     """Transitions 5, 6, 7: record the attempt, or void it and queue or give up its slot.
 
     Idempotent: the same token with the same manifest digest answers `ALREADY_RECORDED`. A token that is
-    no longer current answers `REFUSED`, changes nothing and leaves an event. `LedgerError` when an attempt
-    that counts comes without evidence.
+    no longer current answers `REFUSED`, changes nothing and leaves an event. A reaper names the end of the
+    lease that it watched, in `if_lease_until_ms`: when the worker has come back and renewed it meanwhile,
+    nothing changes and the answer is `LEASE_RENEWED`. `LedgerError` when an attempt that counts comes without
+    evidence.
     """
     ending = ending_of(end.outcome, held.reruns, held.rerun_limit)
     if ending.attempt is AttemptState.RECORDED and end.manifest_digest is None:
@@ -109,7 +118,9 @@ def end_attempt(
         "details": None if end.details is None else dict(end.details),
     }
     wait_ms = back_off_ms * (held.reruns + 1)
-    return _end(ledger, held, ending, ended, end, who or held.owner_id, wait_ms)
+    return _end(
+        ledger, held, ending, ended, end, who or held.owner_id, wait_ms, if_lease_until_ms=if_lease_until_ms
+    )
 
 
 def stop_attempt(ledger: Ledger, held: Claim, *, who: str, nusd: int | None = None) -> Answer:
@@ -134,17 +145,16 @@ def _end(
     who: str,
     wait_ms: int,
     nusd: int | None = None,
+    if_lease_until_ms: int | None = None,
 ) -> Answer:
+    live = (Attempt.id == held.attempt_id, Attempt.token == held.token, Attempt.state == AttemptState.LIVE)
+    lease = () if if_lease_until_ms is None else (Attempt.lease_until_ms == if_lease_until_ms,)
     with ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
-        won = connection.execute(
-            sa.update(Attempt)
-            .where(
-                Attempt.id == held.attempt_id, Attempt.token == held.token, Attempt.state == AttemptState.LIVE
-            )
-            .values(ended_ms=now, **ended)
-        )
+        won = connection.execute(sa.update(Attempt).where(*live, *lease).values(ended_ms=now, **ended))
         if won.rowcount != 1:
+            if lease and connection.scalar(sa.select(Attempt.id).where(*live)):
+                return Answer.LEASE_RENEWED
             return _late(connection, held, None if end is None else end.manifest_digest, who, now)
         if not ending.final and _is_stopped(connection, held.screening_id):
             ending = in_stopped_screening(ending)

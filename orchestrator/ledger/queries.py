@@ -55,14 +55,16 @@ class Status:
 def status(ledger: Ledger, screening_id: str) -> Status:
     """Counts by state and outcome: one grouped query over one index, plus two single-row reads."""
     counts = (
-        sa.select(TrySlot.state, TrySlot.outcome, sa.func.count().label("n"))
+        sa.select(
+            TrySlot.state,
+            TrySlot.outcome,
+            sa.func.count().label("n"),
+            sa.func.sum(TrySlot.reruns).label("reruns"),
+            sa.func.sum(TrySlot.interruptions).label("interruptions"),
+        )
         .where(TrySlot.screening_id == screening_id)
         .group_by(TrySlot.state, TrySlot.outcome)
     )
-    effort = sa.select(
-        sa.func.coalesce(sa.func.sum(TrySlot.reruns), 0),
-        sa.func.coalesce(sa.func.sum(TrySlot.interruptions), 0),
-    ).where(TrySlot.screening_id == screening_id)
     paid = sa.select(sa.func.coalesce(sa.func.sum(SpendEntry.nusd), 0)).where(
         SpendEntry.screening_id == screening_id, SpendEntry.payer == "platform"
     )
@@ -75,7 +77,6 @@ def status(ledger: Ledger, screening_id: str) -> Status:
         if head is None:
             raise NotFoundError(f"there is no screening {screening_id}")
         rows = connection.execute(counts).all()
-        reruns, interruptions = connection.execute(effort).one()
         platform_nusd = int(connection.scalar(paid) or 0)
     slots = dict.fromkeys(SlotState, 0)
     outcomes = dict.fromkeys(Outcome, 0)
@@ -88,8 +89,8 @@ def status(ledger: Ledger, screening_id: str) -> Status:
         state=head.state,
         slots=slots,
         outcomes=outcomes,
-        reruns=int(reruns),
-        interruptions=int(interruptions),
+        reruns=sum(int(row.reruns) for row in rows),
+        interruptions=sum(int(row.interruptions) for row in rows),
         used_nusd=head.used_nusd,
         reserved_nusd=head.reserved_nusd,
         cap_nusd=head.cap_nusd,

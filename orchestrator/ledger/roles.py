@@ -75,6 +75,7 @@ def grant_worker(ledger: Ledger, role: str, *, password: str | None = None) -> b
         created = _ensure_role(connection, role, password)
         _refuse_mighty(connection, role)
         _grant(connection, role)
+        _refuse_builder(connection, role)
     return created
 
 
@@ -119,6 +120,16 @@ def _refuse_mighty(connection: Connection, role: str) -> None:
         raise UsageError(
             f"role {role} owns the ledger or governs the server: nothing would hold it back",
             hint="name a role of its own for workers",
+        )
+
+
+def _refuse_builder(connection: Connection, role: str) -> None:
+    """Where the schema belongs to somebody else (PostgreSQL 14), this role could not take CREATE away."""
+    query = "SELECT has_schema_privilege(:role, current_schema(), 'CREATE')"
+    if connection.scalar(sa.text(query), {"role": role}):
+        raise UsageError(
+            f"role {role} may still create objects in the schema",
+            hint="as the server's administrator: REVOKE CREATE ON SCHEMA public FROM PUBLIC",
         )
 
 

@@ -13,7 +13,7 @@ from orchestrator.ids import new_id
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.errors import StateError
 from orchestrator.ledger.history import INSERT_EVENT, event_row
-from orchestrator.ledger.models import Screening, TrySlot
+from orchestrator.ledger.models import Event, Screening, TrySlot
 from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import (
     OPEN_SCREENINGS,
@@ -316,32 +316,25 @@ def _release(
         values: dict[str, Any] = {"state": after, "reserved_nusd": 0, "updated_ms": now}
         if after is SlotState.CANCELLED:
             values["reason"] = reason
-        moved = connection.scalars(
-            sa.update(TrySlot).where(*here).values(**values).returning(TrySlot.id)
-        ).all()
-        events = [
-            event_row(
-                now,
-                screening_id,
-                "released",
-                who,
-                slot_id=slot,
-                from_state=state,
-                to_state=after,
-                reason=reason,
-            )
-            for slot in moved
-        ]
-        if events:
-            connection.execute(INSERT_EVENT, events)
+        # By the database itself: thousands of rows need not travel, and a cancel is to be quick.
+        event = event_row(now, screening_id, "released", who, from_state=state, to_state=after, reason=reason)
+        event |= {"slot_id": TrySlot.id}
+        told = {name: value for name, value in event.items() if value is not None}
+        lines = sa.select(*(_as_column(value) for value in told.values())).where(*here)
+        connection.execute(sa.insert(Event).from_select(list(told), lines.order_by(TrySlot.start_order)))
+        total += connection.execute(sa.update(TrySlot).where(*here).values(**values)).rowcount
         if held:
             connection.execute(
                 sa.update(Screening)
                 .where(Screening.id == screening_id)
                 .values(reserved_nusd=Screening.reserved_nusd - held)
             )
-        total += len(events)
     return total
+
+
+def _as_column(value: Any) -> Any:
+    """A column as it is; anything else as a value."""
+    return value if isinstance(value, sa.orm.InstrumentedAttribute) else sa.literal(value)
 
 
 @retried

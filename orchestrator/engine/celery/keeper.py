@@ -17,7 +17,7 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from orchestrator.engine.base import Callbacks
+from orchestrator.engine.base import Callbacks, Refused
 from orchestrator.engine.celery.broker import Publisher
 from orchestrator.engine.celery.times import Times
 from orchestrator.engine.takeover import LeaseWatch, take_over
@@ -153,9 +153,11 @@ class Keeper:
 
     def _reap(self) -> None:
         with self._around.quiet():
-            lost = take_over(self._ledger, self._callbacks, self._watch, who=self._worker_id)
+            found = take_over(self._ledger, self._callbacks, self._watch, who=self._worker_id)
             hosts.bury(self._ledger)
         self._reaped = True
+        # Refused: its worker came back meanwhile, or another keeper was first.
+        lost = [one for one in found if not isinstance(one, Refused)]
         if lost:
             _logger.warning("%d attempts without a worker were taken over", len(lost))
             self._due.hurry("tidy")

@@ -163,3 +163,12 @@ def registry_of(ledger: Ledger, times: Times, publisher: Publisher | None = None
 def text_of(registry: CollectorRegistry) -> str:
     """Every figure in the text format of Prometheus."""
     return generate_latest(registry).decode()
+
+
+def figures_of(registry: CollectorRegistry) -> list[dict[str, object]]:
+    """Every figure as plain data: name, labels, value."""
+    return [
+        {"name": sample.name, "labels": dict(sample.labels), "value": sample.value}
+        for family in registry.collect()
+        for sample in family.samples
+    ]

@@ -99,9 +99,10 @@ def make_home(root: Path, *, private: bool = False) -> CertifiedHome:
     installation = Installation.open(home)
     try:
         conditions = {"visibility": "private"} if private else {}
+        # The keys first: what is planned in the second before they were made could not be signed.
+        installation.trust_root()
         screening = plan_stub(installation.ledger, TASKS, tries=TRIES, conditions=conditions)
         made = CertifiedHome(home, pack, screening)
-        installation.trust_root()
         one: Certifier | PrivateRecord = PrivateRecord() if private else made.certifier(installation)
         one.open(_SPONSORS)
         callbacks = Callbacks(attempt=Sealed(installation.store), order_for=stub_order, certify=one.certify)

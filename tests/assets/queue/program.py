@@ -97,6 +97,11 @@ def describe(sender: Any, folder: Path) -> None:
     (folder / "described.new").replace(folder / "described")
 
 
+def say(line: str) -> None:
+    """A message of the worker."""
+    sys.stderr.write(f"{line}\n")
+
+
 def main() -> None:
     """Run one worker as the JSON of the first argument says."""
     told = json.loads(sys.argv[1])
@@ -121,7 +126,7 @@ def main() -> None:
         changes=told.get("changes", {}),
         on_ready=ready,
     )
-    sys.exit(Worker(setup).run(lambda line: sys.stderr.write(f"{line}\n") and None))
+    sys.exit(Worker(setup).run(say))
 
 
 if __name__ == "__main__":

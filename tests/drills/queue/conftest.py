@@ -60,7 +60,7 @@ def drilled(
 ) -> Iterator[Callable[[str, str], None]]:
     """Gives the end of a drill; all that were selected have been started together."""
     wanted = [
-        (item.callspec.params["name"], item.callspec.params["database"])
+        (str(item.callspec.params["name"]), str(item.callspec.params["database"]))
         for item in request.session.items
         if isinstance(item, pytest.Function) and "drilled" in item.fixturenames
     ]

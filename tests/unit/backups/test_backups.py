@@ -255,8 +255,8 @@ def test_a_damaged_backup_is_refused(
     new = places.new()
     with pytest.raises(BackupError):
         restoring.restore(new.use(), folder)
-    path = sqlite_file(new.use().database_url)
-    assert path is None or not path.exists()
+    database = sqlite_file(new.use().database_url)
+    assert database is None or not database.exists()
 
 
 def test_no_password_on_a_command_line() -> None:

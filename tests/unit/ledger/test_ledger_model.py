@@ -1,4 +1,4 @@
-"""A stateful model test: any order of steps, crashes at any statement, two owners, one ledger.
+"""A stateful model test: any order of steps, crashes at any statement, two owners, one ledger, two databases.
 
 After every step the database must equal a model that was written from table 4.2 and not from the code, and
 every invariant of 4.6 must hold.
@@ -12,11 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
 
@@ -24,7 +31,7 @@ from orchestrator.engine.stub import plan_stub
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger, create_engine
 from orchestrator.ledger.invariants import violations
-from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.migrate import open_ledger, upgrade
 from orchestrator.ledger.owners import register
 from orchestrator.ledger.transitions import (
     Answer,
@@ -42,6 +49,7 @@ from orchestrator.ledger.transitions import (
     stop_attempt,
 )
 from scoring.vocabulary import OUTCOME_OF, Outcome, Phase, Reason
+from tests.assets.services.postgres import PostgresServer
 
 TASKS, TRIES, LEASE, COST = 2, 2, 1000, 3
 
@@ -84,22 +92,16 @@ class Crasher:
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    template: ClassVar[Path | None] = None
+    """The rules and invariants; `opened` says where the ledger of one run is kept."""
+
+    @staticmethod
+    def opened(clock: Callable[[Connection], int]) -> tuple[Ledger, Callable[[], None]]:
+        raise NotImplementedError
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        path = Path(self.folder.name) / "ledger.db"
-        if LedgerMachine.template is None:
-            holder = Path(tempfile.mkdtemp()) / "template.db"
-            opened = open_ledger(f"sqlite:///{holder}")
-            with opened.engine.connect() as connection:
-                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-            opened.close()
-            LedgerMachine.template = holder
-        shutil.copy(LedgerMachine.template, path)
         self.now_ms = 1_000_000
-        self.ledger = Ledger(create_engine(f"sqlite:///{path}"), self.clock)
+        self.ledger, self.remove = type(self).opened(self.clock)
         self.crasher = Crasher(self.ledger)
         self.owners = [register(self.ledger).id for _ in range(2)]
         self.screening = plan_stub(self.ledger, [f"t{n}" for n in range(TASKS)], tries=TRIES)
@@ -114,7 +116,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.ledger.close()
-        self.folder.cleanup()
+        self.remove()
 
     def attempt(self, step: Callable[[], Any], crash: int | None) -> Any:
         """Run `step`; a crash may change nothing; then it is run again, as a restart would."""
@@ -236,6 +238,25 @@ class LedgerMachine(RuleBasedStateMachine):
         answer = self.attempt(lambda: stop_attempt(self.ledger, held, who="test", nusd=COST), crash)
         self.finished(held, None, answer)
 
+    @precondition(lambda self: self.held)
+    @rule(pick=st.integers(0, 9), crash=crashes, beaten=st.booleans())
+    def expire(self, pick: int, crash: int | None, beaten: bool) -> None:
+        """A reaper voids an attempt whose lease it has seen run out, unless the worker came back first."""
+        held = self.held[pick % len(self.held)]
+        seen = queries.show_attempt(self.ledger, held.attempt_id).row["lease_until_ms"]
+        self.now_ms = max(self.now_ms, seen) + 1
+        if beaten:
+            beat(self.ledger, held.owner_id, {}, lease_ms=LEASE)
+        end = self.end(held, Reason.WORKER_LOST)
+        step = partial(
+            end_attempt, self.ledger, held, end, who="reaper", back_off_ms=0, if_lease_until_ms=seen
+        )
+        answer = self.attempt(step, crash)
+        if beaten:
+            assert answer is Answer.LEASE_RENEWED
+        else:
+            self.finished(held, end, answer)
+
     @precondition(lambda self: self.past)
     @rule(pick=st.integers(0, 99), reason=reasons)
     def zombie(self, pick: int, reason: Reason) -> None:
@@ -302,11 +323,47 @@ class LedgerMachine(RuleBasedStateMachine):
         assert violations(self.ledger) == []
 
 
-LedgerMachine.TestCase.settings = settings(
-    max_examples=20,
+SETTINGS = settings(
+    max_examples=12,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-TestLedgerMachine = LedgerMachine.TestCase
+
+
+@pytest.fixture(scope="module")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated file, copied for every example."""
+    holder = tmp_path_factory.mktemp("model") / "template.db"
+    opened = open_ledger(f"sqlite:///{holder}")
+    with opened.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    opened.close()
+    return holder
+
+
+def test_the_model_on_sqlite(sqlite_template: Path) -> None:
+    """Claim, beat, expire, record, repeat, zombie, pause, cancel and crashes: the file equals the model."""
+
+    class OnSqlite(LedgerMachine):
+        @staticmethod
+        def opened(clock: Callable[[Connection], int]) -> tuple[Ledger, Callable[[], None]]:
+            folder = tempfile.TemporaryDirectory()
+            path = Path(folder.name) / "ledger.db"
+            shutil.copy(sqlite_template, path)
+            return Ledger(create_engine(f"sqlite:///{path}"), clock), folder.cleanup
+
+    run_state_machine_as_test(OnSqlite, settings=SETTINGS)
+
+
+def test_the_model_on_postgresql(postgres_server: PostgresServer) -> None:
+    """The same machine, the same examples, on PostgreSQL."""
+
+    class OnPostgres(LedgerMachine):
+        @staticmethod
+        def opened(clock: Callable[[Connection], int]) -> tuple[Ledger, Callable[[], None]]:
+            url = postgres_server.new_database(upgrade)
+            return Ledger(create_engine(url), clock), partial(postgres_server.drop_database, url)
+
+    run_state_machine_as_test(OnPostgres, settings=SETTINGS)

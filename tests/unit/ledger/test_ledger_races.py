@@ -12,6 +12,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -174,6 +175,12 @@ class Ring:
         queued = [view.row for view in queries.tries(ledger, screening) if view.row["state"] == "queued"]
         return Scene(screening, self.owner, held, recorded, queued[0], self.end)
 
+    def held_or_over(self, one: Runner) -> bool:
+        return self.gate.reached.is_set() or not one.is_alive()
+
+    def over_or_blocked(self, two: Runner) -> bool:
+        return not two.is_alive() or self.blocked()
+
     def blocked(self) -> bool:
         """Whether a backend of this database waits for a lock."""
         with self.eye.reading() as connection:
@@ -212,11 +219,11 @@ def _everywhere(ring: Ring, first: str, second: str, played: dict[str, str]) -> 
         scene = ring.scene()
         played[scene.screening] = f"{second} after statement {at} of {first}"
         ring.gate.arm(at)
-        one = Runner(lambda scene=scene: STEPS[first](ring.first, scene))
-        wait_until(lambda one=one: ring.gate.reached.is_set() or not one.is_alive(), "the first is held")
+        one = Runner(partial(STEPS[first], ring.first, scene))
+        wait_until(partial(ring.held_or_over, one), "the first is held")
         held = ring.gate.reached.is_set()
-        two = Runner(lambda scene=scene: STEPS[second](ring.second, scene))
-        wait_until(lambda two=two: not two.is_alive() or ring.blocked(), "the second ended or waits")
+        two = Runner(partial(STEPS[second], ring.second, scene))
+        wait_until(partial(ring.over_or_blocked, two), "the second ended or waits")
         ring.gate.left = None
         ring.gate.go.set()
         one.join(60)
