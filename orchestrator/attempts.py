@@ -97,6 +97,7 @@ class AttemptOrder:
     - `grader_proven`: the oracle passed through this same grading path before.
     - `suspect_elsewhere`: this agent had a suspect end at this task on another worker before.
     - `disk`: where the agent may write and how much.
+    - `mcp_servers`: what the agent is told of MCP servers, as plain data (name, transport, url or command).
     - `relay`: the terms of model calls; None for an agent that makes none, which then has no way out at all.
     """
 
@@ -139,6 +140,7 @@ class AttemptOrder:
     relay: RelayTerms | None = None
     suspect_elsewhere: bool = False
     disk: DiskTerms = DiskTerms()
+    mcp_servers: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -95,12 +95,16 @@ class Source(_Model):
 
 
 class PackedFacts(_Model):
-    """What a bundle was packed from. `python` is the `X.Y` of the image that a Python agent needs."""
+    """What a bundle was packed from. `python` is the `X.Y` of the image that a Python agent needs.
+
+    `acp`: it was packed to be driven by the agent client protocol.
+    """
 
     version: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._+-]*$", max_length=100)]
     machine: str
     python: str | None = None
     sources: tuple[Source, ...]
+    acp: bool = False
 
 
 class Profile(_Model):

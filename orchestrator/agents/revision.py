@@ -18,7 +18,7 @@ from orchestrator import canonical
 from orchestrator.agents.bundle import BundleManifest, read_bundle
 from orchestrator.agents.environment import MAX_VALUE, env_problem
 from orchestrator.agents.errors import AgentError, BundleError, listed
-from orchestrator.agents.launching import LaunchTemplate
+from orchestrator.agents.launching import AcpTerms, LaunchTemplate
 from orchestrator.packs.validation import sentences
 
 FORMAT: Final = "assize.agent/1"
@@ -28,6 +28,7 @@ NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]*$"
 VERSION_PATTERN: Final = r"^[0-9A-Za-z][0-9A-Za-z._+-]*$"
 AnyModel = Literal["any"]
 """The agent works with whatever model a screening gives it; only with one can it be run."""
+_LATER: Final = frozenset({"acp"})
 _VERSION_UNFIT: Final = re.compile(r"[^0-9A-Za-z._-]")
 
 
@@ -72,19 +73,22 @@ class Run(_Model):
 class AgentRevision(_Model):
     """One immutable revision; `digest` is its identity. `run` only with kind `exec`, `launch` with `packed`.
 
+    An agent of kind `acp` has one of them, and `acp`: it is talked to over its standard streams.
+
     `any_model` says that it cannot run before a screening names its model (`with_model`).
     """
 
     format: Literal["assize.agent/1"] = FORMAT
     name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)]
     version: Annotated[str, Field(pattern=VERSION_PATTERN, max_length=100)]
-    kind: Literal["oracle", "nop", "exec", "shell", "packed"]
+    kind: Literal["oracle", "nop", "exec", "shell", "packed", "acp"]
     description: Annotated[str, Field(max_length=2000)] = ""
     models: tuple[ModelRole, ...] = ()
     any_model: bool = False
     run: Run | None = None
     launch: LaunchTemplate | None = None
     bundle_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    acp: AcpTerms | None = None
 
     @property
     def label(self) -> str:
@@ -99,9 +103,12 @@ class AgentRevision(_Model):
     def as_data(self) -> dict[str, Any]:
         """Plain data as it is hashed and stored; of a launch only what differs from the defaults.
 
+        What came later is left out where an agent has none of it.
+
         So a revision keeps its digest when a later version knows more about how agents are started.
         """
         data = self.model_dump(mode="json", exclude={"launch"})
+        data = {name: value for name, value in data.items() if value is not None or name not in _LATER}
         if self.launch is not None:
             data["launch"] = self.launch.model_dump(mode="json", exclude_defaults=True)
         return data
@@ -126,7 +133,7 @@ class AgentRevision(_Model):
 class _AgentSection(_Model):
     name: str
     version: str
-    kind: Literal["oracle", "nop", "exec", "shell"]
+    kind: Literal["oracle", "nop", "exec", "shell", "acp"]
     description: str = ""
 
 
@@ -145,6 +152,7 @@ class _File(_Model):
     agent: _AgentSection
     model: _ModelSection = Field(default_factory=_ModelSection)
     run: _RunSection | None = None
+    acp: AcpTerms | None = None
 
 
 @dataclass(frozen=True)
@@ -194,6 +202,23 @@ def _read_bundle(section: _RunSection, base: Path, subject: str) -> tuple[Path |
         raise BundleError(f"{subject}: {error.message}") from None
 
 
+def _require_fit(file: _File, subject: str) -> None:
+    """`AgentError` for sections that do not belong to the agent's kind, or are missing."""
+    kind, declared = file.agent.kind, file.model.declared
+    runs = kind in ("exec", "acp")
+    if (file.run is not None) != runs:
+        need = "needs" if runs else "has no use for"
+        raise AgentError(f"{subject}: an agent of kind {kind} {need} a [run] section")
+    if file.acp is not None and kind != "acp":
+        raise AgentError(f"{subject}: an agent of kind {kind} has no use for an [acp] section")
+    if declared != "none" and declared and kind in ("oracle", "nop"):
+        raise AgentError(f"{subject}: an agent of kind {kind} calls no model")
+    if kind == "shell" and (declared == "none" or not declared):
+        raise AgentError(f'{subject}: an agent of kind shell needs a model: declared = "any", or its name')
+    if not isinstance(declared, str) and len({model.role for model in declared}) != len(declared):
+        raise AgentError(f"{subject}: model.declared names a role twice")
+
+
 def parse_revision(text: str, base: Path, subject: str) -> ParsedRevision:
     """Read a revision's TOML; `run.bundle` is relative to `base`.
 
@@ -206,15 +231,7 @@ def parse_revision(text: str, base: Path, subject: str) -> ParsedRevision:
     file = _validated(raw, subject)
     models = () if isinstance(file.model.declared, str) else file.model.declared
     any_model = file.model.declared == "any"
-    if (file.run is not None) != (file.agent.kind == "exec"):
-        need = "needs" if file.agent.kind == "exec" else "has no use for"
-        raise AgentError(f"{subject}: an agent of kind {file.agent.kind} {need} a [run] section")
-    if (models or any_model) and file.agent.kind in ("oracle", "nop"):
-        raise AgentError(f"{subject}: an agent of kind {file.agent.kind} calls no model")
-    if file.agent.kind == "shell" and not (models or any_model):
-        raise AgentError(f'{subject}: an agent of kind shell needs a model: declared = "any", or its name')
-    if len({model.role for model in models}) != len(models):
-        raise AgentError(f"{subject}: model.declared names a role twice")
+    _require_fit(file, subject)
     run, folder, bundle = None, None, None
     try:
         if file.run is not None:
@@ -227,6 +244,7 @@ def parse_revision(text: str, base: Path, subject: str) -> ParsedRevision:
             any_model=any_model,
             run=run,
             bundle_digest=None if bundle is None else bundle.digest,
+            acp=(file.acp or AcpTerms()) if file.agent.kind == "acp" else None,
         )
     except ValidationError as error:
         raise AgentError(listed(subject, sentences(error, {"env"}))) from None

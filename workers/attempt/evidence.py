@@ -74,6 +74,8 @@ def add_agent(builder: ManifestBuilder, phase: AgentPhase) -> None:
     if phase.output is not None:
         builder.add_bytes("agent/stdout.txt", Role.COMMAND_LOG, bytes(phase.output.stdout))
         builder.add_bytes("agent/stderr.txt", Role.COMMAND_LOG, bytes(phase.output.stderr))
+    if phase.acp is not None:
+        builder.add_bytes("agent/acp.json", Role.COMMAND_LOG, canonical.encode(phase.acp.as_data()))
 
 
 def add_carry(builder: ManifestBuilder, carry: Carry, originals: Mapping[str, bytes]) -> None:

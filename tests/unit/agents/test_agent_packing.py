@@ -78,11 +78,11 @@ def serve(folder: Path, data: bytes) -> None:
     (folder / "integrity.json").write_text(json.dumps(stated(data)))
 
 
-def packed(folder: Path, text: str = GOOD, label: str | None = None) -> Packed:
+def packed(folder: Path, text: str = GOOD, label: str | None = None, *, acp: bool = False) -> Packed:
     folder.mkdir()
     (folder / "bundle").mkdir()
     (folder / "scratch").mkdir()
-    return pack(Wish(text, "1.2.3", label), folder / "bundle", folder / "scratch", lambda line: None)
+    return pack(Wish(text, "1.2.3", label, acp=acp), folder / "bundle", folder / "scratch", lambda line: None)
 
 
 @pytest.mark.usefixtures("registry")
@@ -110,6 +110,16 @@ def test_the_same_packages_make_the_same_bundle(tmp_path: Path) -> None:
     """No times, owners or places in it."""
     first, second = packed(tmp_path / "a"), packed(tmp_path / "b")
     assert first.parsed.revision.digest == second.parsed.revision.digest
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_agent_is_packed_to_be_talked_to(tmp_path: Path) -> None:
+    """Said in the bundle and in the version; refused before anything is fetched where it cannot be."""
+    spoken = GOOD + '\n[launch.acp]\nargv = ["{{bundle}}/app/bin/sample", "acp"]\n'
+    revision = packed(tmp_path / "a", spoken, "x", acp=True).parsed.revision
+    assert (revision.label, revision.kind) == ("sample@1.2.3-acp-x", "acp")
+    with pytest.raises(PackingError, match=r"has no \[launch.acp\] section"):
+        packed(tmp_path / "b", acp=True)
 
 
 def test_scripts_are_off_and_the_version_is_exact(registry: Path, tmp_path: Path) -> None:
