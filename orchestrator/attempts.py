@@ -80,6 +80,19 @@ class RelayTerms:
 
 
 @dataclass(frozen=True)
+class EndpointTerms:
+    """An agent at its own address: `url` and `model` of its revision, the most calls of a try.
+
+    `accounts` is the operator's list of addresses (`orchestrator.endpoints`), read again by the worker.
+    """
+
+    url: str
+    model: str
+    step_limit: int | None
+    accounts: Path
+
+
+@dataclass(frozen=True)
 class AttemptOrder:
     """Everything a worker needs to run one attempt of one slot, and nothing more.
 
@@ -98,6 +111,7 @@ class AttemptOrder:
     - `suspect_elsewhere`: this agent had a suspect end at this task on another worker before.
     - `disk`: where the agent may write and how much.
     - `mcp_servers`: what the agent is told of MCP servers, as plain data (name, transport, url or command).
+    - `endpoint`: where an agent is that the worker talks to over HTTP; None for every other.
     - `relay`: the terms of model calls; None for an agent that makes none, which then has no way out at all.
     """
 
@@ -141,6 +155,7 @@ class AttemptOrder:
     suspect_elsewhere: bool = False
     disk: DiskTerms = DiskTerms()
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
+    endpoint: EndpointTerms | None = None
 
 
 @dataclass(frozen=True)

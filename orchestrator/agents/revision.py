@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from orchestrator import canonical
 from orchestrator.agents.bundle import BundleManifest, read_bundle
+from orchestrator.agents.endpoint import Endpoint
 from orchestrator.agents.environment import MAX_VALUE, env_problem
 from orchestrator.agents.errors import AgentError, BundleError, listed
 from orchestrator.agents.launching import AcpTerms, LaunchTemplate
@@ -28,7 +29,7 @@ NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]*$"
 VERSION_PATTERN: Final = r"^[0-9A-Za-z][0-9A-Za-z._+-]*$"
 AnyModel = Literal["any"]
 """The agent works with whatever model a screening gives it; only with one can it be run."""
-_LATER: Final = frozenset({"acp"})
+_LATER: Final = frozenset({"acp", "endpoint"})
 _VERSION_UNFIT: Final = re.compile(r"[^0-9A-Za-z._-]")
 
 
@@ -73,7 +74,8 @@ class Run(_Model):
 class AgentRevision(_Model):
     """One immutable revision; `digest` is its identity. `run` only with kind `exec`, `launch` with `packed`.
 
-    An agent of kind `acp` has one of them, and `acp`: it is talked to over its standard streams.
+    An agent of kind `acp` has one of them, and `acp`: it is talked to over its standard streams. `endpoint`
+    only with kind `http-chat`: it runs elsewhere, so that its tries are unverified.
 
     `any_model` says that it cannot run before a screening names its model (`with_model`).
     """
@@ -81,7 +83,7 @@ class AgentRevision(_Model):
     format: Literal["assize.agent/1"] = FORMAT
     name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)]
     version: Annotated[str, Field(pattern=VERSION_PATTERN, max_length=100)]
-    kind: Literal["oracle", "nop", "exec", "shell", "packed", "acp"]
+    kind: Literal["oracle", "nop", "exec", "shell", "packed", "acp", "http-chat"]
     description: Annotated[str, Field(max_length=2000)] = ""
     models: tuple[ModelRole, ...] = ()
     any_model: bool = False
@@ -89,6 +91,7 @@ class AgentRevision(_Model):
     launch: LaunchTemplate | None = None
     bundle_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     acp: AcpTerms | None = None
+    endpoint: Endpoint | None = None
 
     @property
     def label(self) -> str:
@@ -133,7 +136,7 @@ class AgentRevision(_Model):
 class _AgentSection(_Model):
     name: str
     version: str
-    kind: Literal["oracle", "nop", "exec", "shell", "acp"]
+    kind: Literal["oracle", "nop", "exec", "shell", "acp", "http-chat"]
     description: str = ""
 
 
@@ -153,6 +156,7 @@ class _File(_Model):
     model: _ModelSection = Field(default_factory=_ModelSection)
     run: _RunSection | None = None
     acp: AcpTerms | None = None
+    endpoint: Endpoint | None = None
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ def _validated(data: Any, subject: str) -> _File:
     try:
         return _File.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        raise AgentError(listed(subject, sentences(error, {"env"}))) from None
+        raise AgentError(listed(subject, sentences(error, {"env", "url"}))) from None
 
 
 def _program(command: tuple[str, ...], bundle: BundleManifest | None, subject: str) -> tuple[str, ...]:
@@ -211,7 +215,10 @@ def _require_fit(file: _File, subject: str) -> None:
         raise AgentError(f"{subject}: an agent of kind {kind} {need} a [run] section")
     if file.acp is not None and kind != "acp":
         raise AgentError(f"{subject}: an agent of kind {kind} has no use for an [acp] section")
-    if declared != "none" and declared and kind in ("oracle", "nop"):
+    if (file.endpoint is not None) != (kind == "http-chat"):
+        need = "needs" if kind == "http-chat" else "has no use for"
+        raise AgentError(f"{subject}: an agent of kind {kind} {need} an [endpoint] section")
+    if declared != "none" and declared and kind in ("oracle", "nop", "http-chat"):
         raise AgentError(f"{subject}: an agent of kind {kind} calls no model")
     if kind == "shell" and (declared == "none" or not declared):
         raise AgentError(f'{subject}: an agent of kind shell needs a model: declared = "any", or its name')
@@ -244,10 +251,11 @@ def parse_revision(text: str, base: Path, subject: str) -> ParsedRevision:
             any_model=any_model,
             run=run,
             bundle_digest=None if bundle is None else bundle.digest,
+            endpoint=file.endpoint,
             acp=(file.acp or AcpTerms()) if file.agent.kind == "acp" else None,
         )
     except ValidationError as error:
-        raise AgentError(listed(subject, sentences(error, {"env"}))) from None
+        raise AgentError(listed(subject, sentences(error, {"env", "url"}))) from None
     return ParsedRevision(revision, folder, bundle)
 
 

@@ -51,7 +51,8 @@ _MIB: Final = 1 << 20
 def pack(context: click.Context, /, **options: Any) -> None:
     """Fetch the agent that PROFILE describes, try it out and register it. The host needs network.
 
-    Nothing that is fetched is run outside of a sandbox. --acp is for profiles that say how. With --out, `assize agents add DIR` registers it.
+    Nothing that is fetched is run outside of a sandbox. --acp is for profiles that say how. With --out,
+    `assize agents add DIR` registers it.
 
     \b
     Examples:

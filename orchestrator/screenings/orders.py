@@ -8,7 +8,8 @@ from typing import Any
 
 from orchestrator.agents.registry import RegisteredAgent
 from orchestrator.agents.revision import AgentRevision
-from orchestrator.attempts import AttemptOrder, Caps, DiskTerms
+from orchestrator.attempts import AttemptOrder, Caps, DiskTerms, EndpointTerms
+from orchestrator.endpoints import FILE_NAME
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.records import last_pack_check
 from orchestrator.ledger.suspicion import suspect_elsewhere
@@ -130,8 +131,16 @@ class Bench:
             gradings=gradings,
             relay=self.metering.terms if self.metering else None,
             suspect_elsewhere=suspect_elsewhere,
+            endpoint=self._endpoint(),
             disk=DiskTerms(**self.conditions.disk.model_dump()),
         )
+
+    def _endpoint(self) -> EndpointTerms | None:
+        found = self.agent.revision.endpoint
+        if found is None:
+            return None
+        accounts = self.installation.home.root / FILE_NAME
+        return EndpointTerms(found.url, found.model, self.conditions.step_limit, accounts)
 
     def _labels(self, screening_id: str, owner_id: str, live_label: str) -> dict[str, str]:
         return {

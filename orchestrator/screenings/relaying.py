@@ -158,13 +158,16 @@ def way_of_asking(
 
 
 def conditions_for(agent: RegisteredAgent, conditions: ScreeningConditions) -> ScreeningConditions:
-    """The conditions as they hold for this agent: one that calls no model has no way out and no money."""
+    """The conditions as they hold for this agent: one that calls no model has no way out and no money.
+
+    An agent at its own endpoint keeps the limit on calls, which are those that the worker makes to it.
+    """
     if agent.revision.models:
         return conditions
     return conditions.model_copy(
         update={
             "network": "none",
-            "step_limit": None,
+            "step_limit": conditions.step_limit if agent.revision.endpoint else None,
             "cost_cap_nusd": None,
             "try_cap_nusd": 0,
             "output_tokens": None,

@@ -178,6 +178,7 @@ ADAPTERS: Final[Mapping[str, Callable[[AttemptOrder, Way, str], Launch]]] = {
     "nop": _nop,
     "exec": _exec,
     "shell": _shell,
+    "http-chat": _shell,
     "packed": _packed,
     "acp": _acp,
 }

@@ -133,6 +133,7 @@ def add_relayed(builder: ManifestBuilder, relayed: Relayed, order: AttemptOrder)
 def add_shell(builder: ManifestBuilder, end: ShellEnd) -> None:
     """What the worker ran for a bare model, turn by turn."""
     log = {"why": end.why.value, "turns": end.turns, "commands": end.commands, "log": list(end.log)}
+    log["detail"] = end.detail
     builder.add_bytes("agent/shell.json", Role.COMMAND_LOG, canonical.encode(log))
 
 

@@ -110,7 +110,7 @@ class AgentPhase:
             "image_mismatch",
         )
         ended = any(self.facts.get(name) for name in decided)
-        return ended or self.relay_ended or "agent_started" not in self.facts
+        return ended or self.relay_ended or not self.facts.get("agent_started")
 
 
 def _content(order: AttemptOrder, launch: Launch, owner: Owner) -> bytes:
@@ -246,7 +246,7 @@ def _run_agent(
 
 def _drive(station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: Callable[[], bool]) -> None:
     """A bare model works the sandbox's shell; the same caps and clocks as for an agent inside."""
-    assert phase.container is not None and phase.relayed is not None
+    assert phase.container is not None
     driven = drive_shell(
         station, order, phase.container, phase.relayed, phase.owner, phase.workdir, cancelled
     )
