@@ -116,17 +116,26 @@ class AgentRevision(_Model):
             data["launch"] = self.launch.model_dump(mode="json", exclude_defaults=True)
         return data
 
-    def with_model(self, model: ModelRole) -> AgentRevision:
+    @property
+    def has_small(self) -> bool:
+        """Whether it can be given a second model; of an agent's own command that is its own business."""
+        return self.run is not None if self.launch is None else "small" in self.launch.roles
+
+    def with_model(self, model: ModelRole, small: ModelRole | None = None) -> AgentRevision:
         """The revision that this agent is with a model: another digest, and the model in its version.
 
-        An agent with a role `small` uses the main model in it. `AgentError` for an agent that declares its
-        own models, or none.
+        An agent with a role `small` uses the main model in it unless `small` names another. `AgentError`
+        for an agent that declares its own models, or none, and for `small` where it has no such role.
         """
         if not self.any_model:
             declared = ", ".join(one.id for one in self.models) or "none"
             raise AgentError(f"agent {self.label} takes no model from outside; it declares: {declared}")
-        version = f"{self.version}+{_VERSION_UNFIT.sub('-', model.id)}"[:100]
-        return self.model_copy(update={"models": (model,), "any_model": False, "version": version})
+        if small is not None and not self.has_small:
+            raise AgentError(f"agent {self.label} has no role small", hint="leave --small-model out")
+        models = (model,) if small is None else (model, small)
+        names = "".join(f"+{_VERSION_UNFIT.sub('-', one.id)}" for one in models)
+        version = f"{self.version}{names}"[:100]
+        return self.model_copy(update={"models": models, "any_model": False, "version": version})
 
     def canonical_bytes(self) -> bytes:
         """The bytes that are stored and hashed."""

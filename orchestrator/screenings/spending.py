@@ -58,7 +58,7 @@ def spending_of(
     accounts = load_accounts(home.root / FILE_NAME) if agent.revision.models else {}
     models = models_of(agent, sheet, accounts, today, rehearsed=rehearsed)
     if models:
-        way_of_asking(agent.revision, models[0], conditions, sheet, accounts)
+        way_of_asking(agent.revision, models, conditions, sheet, accounts)
     return Spending(
         agent=agent.revision.label,
         models=tuple((one, sheet.entry(one.provider, one.model, today)) for one in models),

@@ -217,7 +217,9 @@ def run_agent(
         order = make_order(
             "true",
             'test "$(cat /tmp/hello.txt)" = hello && echo 1 > /logs/verifier/reward.txt',
-            agent=plain_agent(revision, Metering(terms, wire_of(revision, model, ()), 8192)),
+            agent=plain_agent(
+                revision, Metering(terms, wire_of(revision, [model], lambda provider: ()), 8192)
+            ),
             bundle_dir=agent.bundle_dir,
             bundle_digest=revision.bundle_digest,
             agent_user="1000:1000",
