@@ -26,6 +26,8 @@ _FILE_NAME: Final = re.compile(r"(?!/)(?!.*(?:^|/)\.\.?(?:/|$))[A-Za-z0-9._/-]{1
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _Checked = TypeVar("_Checked")
+ClaimsForm = Literal["claude-stream", "codex-events", "gemini-stats", "mini-trajectory"]
+"""Forms in which agents speak of their own run (`workers.adapters.claims`)."""
 Permission = Literal["allow", "reject"]
 """What an agent that asks for permission is told: the first option that allows, or that rejects."""
 
@@ -75,7 +77,8 @@ class LaunchTemplate(_Model):
     - `roles`: the models it calls; `small` is the main model where a screening names no other.
     - `acp`: how it is started to be talked to by the agent client protocol; None if it cannot be.
     - `needs`: programs of the task's image; `transcripts`: what it writes about itself, globs below HOME or
-      the output folder (untrusted exhibits).
+      the output folder (untrusted exhibits); `claims`: the form of its own figures among them, or in what
+      it prints.
     """
 
     argv: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
@@ -89,6 +92,7 @@ class LaunchTemplate(_Model):
     self_test: Rehearsal = Rehearsal()
     needs: tuple[str, ...] = ()
     transcripts: tuple[str, ...] = ()
+    claims: ClaimsForm | None = None
 
     def spoken(self) -> LaunchTemplate:
         """The template of the other way, as one of its own; itself where there is none."""
