@@ -90,6 +90,12 @@ def _fetch(
     if profile.package.pip is not None:
         if wish.image is None:
             raise PackingError(f"{profile.agent.name} needs a Python: name the image it is packed for")
+        if not profile.package.runs_on(wish.image.python):
+            raise PackingError(
+                f"{profile.agent.name} needs Python {profile.package.python}, "
+                f"and that of the image is {wish.image.version}",
+                hint="name an image that has it: --image IMAGE",
+            )
         say(f"fetching {profile.package.pip} {wish.version} for Python {wish.image.version}")
         return python.fetch(profile.package.pip, wish.version, wish.image, app, wish.constraints)
     sources = []

@@ -68,7 +68,7 @@ def test_agents_of_other_kinds_keep_their_digest() -> None:
     assert "acp" not in launch
 
 
-@pytest.mark.parametrize("name", ["opencode", "gemini-cli", "qwen-code", "copilot"])
+@pytest.mark.parametrize("name", ["opencode", "gemini-cli", "qwen-code", "copilot", "vibe"])
 def test_profiles_that_speak_it(name: str) -> None:
     """agents.md section 6, measured with these."""
     launch = load_profile(find_profile(name)).launch
