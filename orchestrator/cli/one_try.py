@@ -139,7 +139,7 @@ def _show(data: Mapping[str, Any], chosen: Mapping[str, Any], manifest: Found, c
         if said := claims_of(manifest):
             apart = sentences(*said)
             told = "other figures than the record; " + "; ".join(apart) if apart else "as metered"
-            rows.append(("agent claims", told))
+            rows.append(("claims", told))
     rows.append(("screening", data["screening"]))
     for line in facts(rows):
         click.echo(line)
