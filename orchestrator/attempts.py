@@ -81,6 +81,19 @@ class RelayTerms:
 
 
 @dataclass(frozen=True)
+class EndpointTerms:
+    """An agent at its own address: `url` and `model` of its revision, the most calls of a try.
+
+    `accounts` is the operator's list of addresses (`orchestrator.endpoints`), read again by the worker.
+    """
+
+    url: str
+    model: str
+    step_limit: int | None
+    accounts: Path
+
+
+@dataclass(frozen=True)
 class AttemptOrder:
     """Everything a worker needs to run one attempt of one slot, and nothing more.
 
@@ -100,6 +113,7 @@ class AttemptOrder:
     - `disk`: where the agent may write and how much.
     - `pod`: the services beside the agent's container, with the subnet that they share; None without any.
     - `mcp_servers`: what the agent is told of MCP servers, as plain data (name, transport, url or command).
+    - `endpoint`: where an agent is that the worker talks to over HTTP; None for every other.
     - `relay`: the terms of model calls; None for an agent that makes none, which then has no way out at all.
     """
 
@@ -144,6 +158,7 @@ class AttemptOrder:
     disk: DiskTerms = DiskTerms()
     pod: PodTerms | None = None
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
+    endpoint: EndpointTerms | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ _FILE_NAME: Final = re.compile(r"(?!/)(?!.*(?:^|/)\.\.?(?:/|$))[A-Za-z0-9._/-]{1
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _Checked = TypeVar("_Checked")
+ClaimsForm = Literal["claude-stream", "codex-events", "gemini-stats", "mini-trajectory"]
+"""Forms in which agents speak of their own run (`workers.adapters.claims`)."""
+Permission = Literal["allow", "reject"]
+"""What an agent that asks for permission is told: the first option that allows, or that rejects."""
 
 
 class _Model(BaseModel):
@@ -52,6 +56,18 @@ class Rehearsal(_Model):
     steps: Annotated[int, Field(ge=1, le=100)] = 2
 
 
+class AcpTerms(_Model):
+    """How an agent is driven by the agent client protocol (reference/agents.md section 6)."""
+
+    permission: Permission = "allow"
+
+
+class AcpLaunch(AcpTerms):
+    """The other way to start an agent: `argv` is the template of a command that speaks the protocol."""
+
+    argv: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
+
+
 class LaunchTemplate(_Model):
     """One way to start one agent.
 
@@ -59,8 +75,10 @@ class LaunchTemplate(_Model):
     - `stdin`: the instruction, or nothing at all.
     - `wires`: the formats in which it can call models, each with further placeholders for that format.
     - `roles`: the models it calls; `small` is the main model where a screening names no other.
+    - `acp`: how it is started to be talked to by the agent client protocol; None if it cannot be.
     - `needs`: programs of the task's image; `transcripts`: what it writes about itself, globs below HOME or
-      the output folder (untrusted exhibits).
+      the output folder (untrusted exhibits); `claims`: the form of its own figures among them, or in what
+      it prints.
     """
 
     argv: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
@@ -70,9 +88,17 @@ class LaunchTemplate(_Model):
     wires: Annotated[dict[FamilyName, dict[str, str]], Field(min_length=1)]
     roles: Annotated[tuple[Literal["main", "small"], ...], Field(min_length=1)] = ("main",)
     limits: Limits
+    acp: AcpLaunch | None = None
     self_test: Rehearsal = Rehearsal()
     needs: tuple[str, ...] = ()
     transcripts: tuple[str, ...] = ()
+    claims: ClaimsForm | None = None
+
+    def spoken(self) -> LaunchTemplate:
+        """The template of the other way, as one of its own; itself where there is none."""
+        if self.acp is None:
+            return self
+        return self.model_copy(update={"argv": self.acp.argv, "stdin": "nothing", "acp": None})
 
     @property
     def sets_output_limit(self) -> bool:
@@ -109,14 +135,16 @@ class LaunchTemplate(_Model):
     @model_validator(mode="after")
     def _known_placeholders(self) -> Self:
         extra = frozenset(name for values in self.wires.values() for name in values)
+        spoken = () if self.acp is None else self.acp.argv
         for what, texts, allowed in (
             ("argv", self.argv, IN_COMMAND),
+            ("acp.argv", spoken, IN_COMMAND - {"instruction"}),
             ("env", self.env.values(), IN_ENVIRONMENT),
             ("files", self.files.values(), IN_FILES),
         ):
             if unknown := sorted(placeholders(texts) - allowed - extra):
                 raise ValueError(f"{what} uses {{{{{unknown[0]}}}}}, which it may not or nobody knows")
-        if any(not part or "\x00" in part or holds_secret(part) for part in self.argv):
+        if any(not part or "\x00" in part or holds_secret(part) for part in (*self.argv, *spoken)):
             raise ValueError("argv has an empty argument, a NUL, or something that looks like a secret")
         if self.sets_output_limit and self.limits.output_tokens is None:
             raise ValueError("limits.output_tokens is missing, and {{output_tokens}} is used")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from orchestrator.agents.bundle import BundleManifest, read_bundle
 from orchestrator.agents.errors import AgentError
+from orchestrator.agents.launching import AcpTerms
 from orchestrator.agents.profile import FILE_NAME, Profile, load_profile
 from orchestrator.agents.revision import MOUNT, AgentRevision, ParsedRevision
 
@@ -28,21 +29,26 @@ def revision_of(profile: Profile, bundle: BundleManifest) -> AgentRevision:
     name = profile.agent.name
     if profile.packed is None:
         raise AgentError(f"profile {name} describes no bundle: it has no [packed] section")
-    for part in profile.launch.argv:
+    acp = profile.launch.acp if profile.packed.acp else None
+    if profile.packed.acp and acp is None:
+        raise AgentError(f"profile {name} does not say how it speaks the agent client protocol")
+    launch = profile.launch.spoken() if acp else profile.launch
+    for part in launch.argv:
         inside = part.removeprefix("{{bundle}}/")
         if inside == part:
             continue
         entry = bundle.get(inside)
         if entry is None:
             raise AgentError(f"agent {name}: its command names {inside}, which the bundle does not hold")
-        if part == profile.launch.argv[0] and entry.type == "f" and not entry.executable:
+        if part == launch.argv[0] and entry.type == "f" and not entry.executable:
             raise AgentError(f"agent {name}: {MOUNT}/{inside} is not executable")
     return AgentRevision(
         name=name,
         version=profile.packed.version,
-        kind="packed",
+        kind="acp" if acp else "packed",
         description=profile.agent.description,
         any_model=True,
-        launch=profile.launch,
+        launch=launch,
         bundle_digest=bundle.digest,
+        acp=AcpTerms(permission=acp.permission) if acp else None,
     )

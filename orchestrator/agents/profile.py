@@ -57,18 +57,30 @@ class NpmPackage(_Model):
 class Package(_Model):
     """What is fetched: `npm` tarballs, or with `pip` a Python package and all it needs, into `app/site`.
 
-    `prune` and `executable` are globs below `app/`: what is left out, and what gets its x bit back.
+    `prune` and `executable` are globs below `app/`: what is left out, and what gets its x bit back. `python`
+    is the Python that a pip package needs of the image, as it states itself: `>=3.12`, or `==3.12`.
     """
 
     npm: tuple[NpmPackage, ...] = ()
     pip: Annotated[str, Field(pattern=PIP_NAME)] | None = None
+    python: Annotated[str, Field(pattern=r"^(==|>=)[0-9]\.[0-9]{1,2}$")] | None = None
     prune: tuple[Glob, ...] = ()
     executable: tuple[Glob, ...] = ()
+
+    def runs_on(self, python: tuple[int, int]) -> bool:
+        """Whether a Python of this version is one that the package takes."""
+        if self.python is None:
+            return True
+        exact, wanted = self.python.startswith("=="), self.python[2:].split(".")
+        needed = (int(wanted[0]), int(wanted[1]))
+        return python == needed if exact else python >= needed
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if bool(self.npm) == (self.pip is not None):
             raise ValueError("a profile takes its agent from npm or from pip")
+        if self.python is not None and self.pip is None:
+            raise ValueError("python is for packages of pip")
         if self.npm and [one.version for one in self.npm].count(None) != 1:
             raise ValueError("exactly one npm package has no version of its own: the agent's")
         used = placeholders(text for one in self.npm for text in (one.name, one.version_suffix))
@@ -95,12 +107,16 @@ class Source(_Model):
 
 
 class PackedFacts(_Model):
-    """What a bundle was packed from. `python` is the `X.Y` of the image that a Python agent needs."""
+    """What a bundle was packed from. `python` is the `X.Y` of the image that a Python agent needs.
+
+    `acp`: it was packed to be driven by the agent client protocol.
+    """
 
     version: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._+-]*$", max_length=100)]
     machine: str
     python: str | None = None
     sources: tuple[Source, ...]
+    acp: bool = False
 
 
 class Profile(_Model):

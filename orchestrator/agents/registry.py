@@ -128,7 +128,7 @@ def register(home: Home, parsed: ParsedRevision) -> RegisteredAgent:
     """
     revision = parsed.revision
     taken = {agent.revision.name: agent.digest for agent in _builtins()}
-    if revision.kind not in ("exec", "packed") and revision.digest not in taken.values():
+    if revision.kind not in ("exec", "packed", "acp", "http-chat") and revision.digest not in taken.values():
         raise AgentError(f"agent {revision.label}: kind {revision.kind} is built in and cannot be registered")
     if taken.get(revision.name, revision.digest) != revision.digest:
         raise AgentError(f"agent {revision.label}: the name {revision.name} belongs to a built-in agent")

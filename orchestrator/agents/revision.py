@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from orchestrator import canonical
 from orchestrator.agents.bundle import BundleManifest, read_bundle
+from orchestrator.agents.endpoint import Endpoint
 from orchestrator.agents.environment import MAX_VALUE, env_problem
 from orchestrator.agents.errors import AgentError, BundleError, listed
-from orchestrator.agents.launching import LaunchTemplate
+from orchestrator.agents.launching import AcpTerms, LaunchTemplate
 from orchestrator.packs.validation import sentences
 
 FORMAT: Final = "assize.agent/1"
@@ -28,6 +29,7 @@ NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]*$"
 VERSION_PATTERN: Final = r"^[0-9A-Za-z][0-9A-Za-z._+-]*$"
 AnyModel = Literal["any"]
 """The agent works with whatever model a screening gives it; only with one can it be run."""
+_LATER: Final = frozenset({"acp", "endpoint"})
 _VERSION_UNFIT: Final = re.compile(r"[^0-9A-Za-z._-]")
 
 
@@ -72,19 +74,24 @@ class Run(_Model):
 class AgentRevision(_Model):
     """One immutable revision; `digest` is its identity. `run` only with kind `exec`, `launch` with `packed`.
 
+    An agent of kind `acp` has one of them, and `acp`: it is talked to over its standard streams. `endpoint`
+    only with kind `http-chat`: it runs elsewhere, so that its tries are unverified.
+
     `any_model` says that it cannot run before a screening names its model (`with_model`).
     """
 
     format: Literal["assize.agent/1"] = FORMAT
     name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)]
     version: Annotated[str, Field(pattern=VERSION_PATTERN, max_length=100)]
-    kind: Literal["oracle", "nop", "exec", "shell", "packed"]
+    kind: Literal["oracle", "nop", "exec", "shell", "packed", "acp", "http-chat"]
     description: Annotated[str, Field(max_length=2000)] = ""
     models: tuple[ModelRole, ...] = ()
     any_model: bool = False
     run: Run | None = None
     launch: LaunchTemplate | None = None
     bundle_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    acp: AcpTerms | None = None
+    endpoint: Endpoint | None = None
 
     @property
     def label(self) -> str:
@@ -99,24 +106,36 @@ class AgentRevision(_Model):
     def as_data(self) -> dict[str, Any]:
         """Plain data as it is hashed and stored; of a launch only what differs from the defaults.
 
+        What came later is left out where an agent has none of it.
+
         So a revision keeps its digest when a later version knows more about how agents are started.
         """
         data = self.model_dump(mode="json", exclude={"launch"})
+        data = {name: value for name, value in data.items() if value is not None or name not in _LATER}
         if self.launch is not None:
             data["launch"] = self.launch.model_dump(mode="json", exclude_defaults=True)
         return data
 
-    def with_model(self, model: ModelRole) -> AgentRevision:
+    @property
+    def has_small(self) -> bool:
+        """Whether it can be given a second model; of an agent's own command that is its own business."""
+        return self.run is not None if self.launch is None else "small" in self.launch.roles
+
+    def with_model(self, model: ModelRole, small: ModelRole | None = None) -> AgentRevision:
         """The revision that this agent is with a model: another digest, and the model in its version.
 
-        An agent with a role `small` uses the main model in it. `AgentError` for an agent that declares its
-        own models, or none.
+        An agent with a role `small` uses the main model in it unless `small` names another. `AgentError`
+        for an agent that declares its own models, or none, and for `small` where it has no such role.
         """
         if not self.any_model:
             declared = ", ".join(one.id for one in self.models) or "none"
             raise AgentError(f"agent {self.label} takes no model from outside; it declares: {declared}")
-        version = f"{self.version}+{_VERSION_UNFIT.sub('-', model.id)}"[:100]
-        return self.model_copy(update={"models": (model,), "any_model": False, "version": version})
+        if small is not None and not self.has_small:
+            raise AgentError(f"agent {self.label} has no role small", hint="leave --small-model out")
+        models = (model,) if small is None else (model, small)
+        names = "".join(f"+{_VERSION_UNFIT.sub('-', one.id)}" for one in models)
+        version = f"{self.version}{names}"[:100]
+        return self.model_copy(update={"models": models, "any_model": False, "version": version})
 
     def canonical_bytes(self) -> bytes:
         """The bytes that are stored and hashed."""
@@ -126,7 +145,7 @@ class AgentRevision(_Model):
 class _AgentSection(_Model):
     name: str
     version: str
-    kind: Literal["oracle", "nop", "exec", "shell"]
+    kind: Literal["oracle", "nop", "exec", "shell", "acp", "http-chat"]
     description: str = ""
 
 
@@ -145,6 +164,8 @@ class _File(_Model):
     agent: _AgentSection
     model: _ModelSection = Field(default_factory=_ModelSection)
     run: _RunSection | None = None
+    acp: AcpTerms | None = None
+    endpoint: Endpoint | None = None
 
 
 @dataclass(frozen=True)
@@ -160,7 +181,7 @@ def _validated(data: Any, subject: str) -> _File:
     try:
         return _File.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        raise AgentError(listed(subject, sentences(error, {"env"}))) from None
+        raise AgentError(listed(subject, sentences(error, {"env", "url"}))) from None
 
 
 def _program(command: tuple[str, ...], bundle: BundleManifest | None, subject: str) -> tuple[str, ...]:
@@ -194,6 +215,26 @@ def _read_bundle(section: _RunSection, base: Path, subject: str) -> tuple[Path |
         raise BundleError(f"{subject}: {error.message}") from None
 
 
+def _require_fit(file: _File, subject: str) -> None:
+    """`AgentError` for sections that do not belong to the agent's kind, or are missing."""
+    kind, declared = file.agent.kind, file.model.declared
+    runs = kind in ("exec", "acp")
+    if (file.run is not None) != runs:
+        need = "needs" if runs else "has no use for"
+        raise AgentError(f"{subject}: an agent of kind {kind} {need} a [run] section")
+    if file.acp is not None and kind != "acp":
+        raise AgentError(f"{subject}: an agent of kind {kind} has no use for an [acp] section")
+    if (file.endpoint is not None) != (kind == "http-chat"):
+        need = "needs" if kind == "http-chat" else "has no use for"
+        raise AgentError(f"{subject}: an agent of kind {kind} {need} an [endpoint] section")
+    if declared != "none" and declared and kind in ("oracle", "nop", "http-chat"):
+        raise AgentError(f"{subject}: an agent of kind {kind} calls no model")
+    if kind == "shell" and (declared == "none" or not declared):
+        raise AgentError(f'{subject}: an agent of kind shell needs a model: declared = "any", or its name')
+    if not isinstance(declared, str) and len({model.role for model in declared}) != len(declared):
+        raise AgentError(f"{subject}: model.declared names a role twice")
+
+
 def parse_revision(text: str, base: Path, subject: str) -> ParsedRevision:
     """Read a revision's TOML; `run.bundle` is relative to `base`.
 
@@ -206,15 +247,7 @@ def parse_revision(text: str, base: Path, subject: str) -> ParsedRevision:
     file = _validated(raw, subject)
     models = () if isinstance(file.model.declared, str) else file.model.declared
     any_model = file.model.declared == "any"
-    if (file.run is not None) != (file.agent.kind == "exec"):
-        need = "needs" if file.agent.kind == "exec" else "has no use for"
-        raise AgentError(f"{subject}: an agent of kind {file.agent.kind} {need} a [run] section")
-    if (models or any_model) and file.agent.kind in ("oracle", "nop"):
-        raise AgentError(f"{subject}: an agent of kind {file.agent.kind} calls no model")
-    if file.agent.kind == "shell" and not (models or any_model):
-        raise AgentError(f'{subject}: an agent of kind shell needs a model: declared = "any", or its name')
-    if len({model.role for model in models}) != len(models):
-        raise AgentError(f"{subject}: model.declared names a role twice")
+    _require_fit(file, subject)
     run, folder, bundle = None, None, None
     try:
         if file.run is not None:
@@ -227,9 +260,11 @@ def parse_revision(text: str, base: Path, subject: str) -> ParsedRevision:
             any_model=any_model,
             run=run,
             bundle_digest=None if bundle is None else bundle.digest,
+            endpoint=file.endpoint,
+            acp=(file.acp or AcpTerms()) if file.agent.kind == "acp" else None,
         )
     except ValidationError as error:
-        raise AgentError(listed(subject, sentences(error, {"env"}))) from None
+        raise AgentError(listed(subject, sentences(error, {"env", "url"}))) from None
     return ParsedRevision(revision, folder, bundle)
 
 

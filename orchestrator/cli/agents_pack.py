@@ -31,6 +31,7 @@ _MIB: Final = 1 << 20
 @click.command("pack", epilog="Next: assize screen PACK --agent AGENT --model MODEL.")
 @click.argument("profile", metavar="PROFILE")
 @click.option("--version", "version", required=True, metavar="X", help="Exact version in its registry.")
+@click.option("--acp", is_flag=True, help="Drive it by the agent client protocol instead of one command.")
 @click.option("--label", metavar="TEXT", help="Added to the version, to pack the same one a second time.")
 @click.option("--image", metavar="IMAGE", help="Image to try it in, whose Python counts. [default: base]")
 @click.option(
@@ -50,7 +51,8 @@ _MIB: Final = 1 << 20
 def pack(context: click.Context, /, **options: Any) -> None:
     """Fetch the agent that PROFILE describes, try it out and register it. The host needs network.
 
-    Nothing that is fetched is run outside of a sandbox. With --out, `assize agents add DIR` registers it.
+    Nothing that is fetched is run outside of a sandbox. --acp is for profiles that say how. With --out,
+    `assize agents add DIR` registers it.
 
     \b
     Examples:
@@ -120,7 +122,7 @@ def _packed(home: Home, options: dict[str, Any], folder: Path) -> Packed:
     python = None if profile.package.pip is None else _python_of(home, options["image"])
     (folder / "bundle").mkdir()
     (folder / "scratch").mkdir()
-    wish = Wish(text, options["version"], options["label"], options["constraints"], python)
+    wish = Wish(text, options["version"], options["label"], options["constraints"], python, options["acp"])
     return make(wish, folder / "bundle", folder / "scratch", lambda line: say(f"  {line}"))
 
 

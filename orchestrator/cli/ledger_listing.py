@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from orchestrator.ledger.db import Ledger
-from orchestrator.ledger.models import Attempt, Certificate, Event, TrySlot
+from orchestrator.ledger.models import Attempt, Certificate, Event, Evidence, TrySlot
 from orchestrator.ledger.states import OPERATOR_CANCELLED
 from scoring.vocabulary import Outcome
 
@@ -57,9 +57,11 @@ def listed_tries(ledger: Ledger, screening_id: str, wanted: Filter) -> list[dict
             Attempt.phase,
             *_ENDED,
             Certificate.digest.label("certificate"),
+            Evidence.manifest_digest.label("manifest"),
         )
         .outerjoin(Attempt, sa.and_(Attempt.slot_id == TrySlot.id, Attempt.token == TrySlot.token))
         .outerjoin(Certificate, Certificate.attempt_id == Attempt.id)
+        .outerjoin(Evidence, Evidence.attempt_id == Attempt.id)
         .where(TrySlot.screening_id == screening_id, *_criteria(wanted))
         .order_by(TrySlot.task_id, TrySlot.k)
     )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from orchestrator.cli.evidence_files import Found, Wanted, print_files, read_manifest
+from orchestrator.cli.evidence_files import Found, Wanted, claims_of, print_files, read_manifest
 from orchestrator.cli.ledger_listing import bundles_of_try, is_interruption
 from orchestrator.cli.output import (
     DASH,
@@ -27,6 +27,7 @@ from orchestrator.cli.reading import Reading, reading
 from orchestrator.cli.serial import attempt_data, visibility_of
 from orchestrator.cli.words import MARK, in_words, sentence
 from orchestrator.errors import NotFoundError, UsageError
+from orchestrator.evidence.claims import differing, sentences
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
 from scoring.vocabulary import Outcome
@@ -73,7 +74,8 @@ def command(context: click.Context, /, try_id: str, attempt: int | None, as_json
         place = f"attempt {chosen['number']} of try {data['try']}"
         print_files(manifest, wanted, place, raw=asked["raw"], as_json=as_json)
     elif as_json:
-        emit(SCHEMA, {**data, "shown_attempt": chosen["number"], "evidence": manifest.as_data()})
+        shown = {"shown_attempt": chosen["number"], "evidence": manifest.as_data()}
+        emit(SCHEMA, {**data, **shown, "agent_claims": _claims_data(manifest)})
     else:
         _show(data, chosen, manifest, call_of(context))
 
@@ -134,6 +136,10 @@ def _show(data: Mapping[str, Any], chosen: Mapping[str, Any], manifest: Found, c
         rows.append(("attempt", _attempt_facts(chosen, len(data["attempts"]))))
         if chosen["model_calls"] is not None:
             rows.append(("model calls", _model_calls(**chosen["model_calls"])))
+        if said := claims_of(manifest):
+            apart = sentences(*said)
+            told = "other figures than the record; " + "; ".join(apart) if apart else "as metered"
+            rows.append(("claims", told))
     rows.append(("screening", data["screening"]))
     for line in facts(rows):
         click.echo(line)
@@ -145,6 +151,14 @@ def _show(data: Mapping[str, Any], chosen: Mapping[str, Any], manifest: Found, c
     click.echo()
     _show_evidence(chosen, manifest)
     click.echo(f"next: {_next(data, chosen, call)}")
+
+
+def _claims_data(manifest: Found) -> dict[str, Any] | None:
+    said = claims_of(manifest)
+    if said is None:
+        return None
+    claimed, record = said
+    return {"claimed": claimed.as_data(), "record": record.as_data(), "differs": list(differing(*said))}
 
 
 def _decision(attempt: Mapping[str, Any]) -> str:

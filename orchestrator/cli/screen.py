@@ -67,6 +67,9 @@ SCHEMA: Final = "assize.screen/1"
 @click.option("--parallel", type=click.IntRange(1, 256), help="Tries at once. [default: cores of this host]")
 @click.option("--agent-wall-s", type=click.IntRange(1), help="Wall-clock cap of the agent phase, seconds.")
 @click.option("--model", metavar="MODEL", help="Model for agents that take any: PROVIDER/MODEL or MODEL.")
+@click.option(
+    "--small-model", metavar="MODEL", help="Model for an agent's role small. [default: the main model]"
+)
 @click.option("--try-cap", type=Usd(), help="Most that one try may spend on models, USD. [default: 1]")
 @click.option("--cost-cap", type=Usd(), help="Most that all tries may spend together, USD.")
 @click.option(
@@ -146,7 +149,9 @@ def command(context: click.Context, /, **options: Any) -> None:
     pack = catalog.resolve(home, options["pack"]).load()
     sheet = PriceSheet.load(options["prices_file"]) if options["prices_file"] else PriceSheet.bundled()
     model = role_of(options["model"], sheet) if options["model"] else None
-    revisions = [with_model(registry.resolve(home, name), model) for name in dict.fromkeys(options["agents"])]
+    small = role_of(options["small_model"], sheet, "small") if options["small_model"] else None
+    named = [registry.resolve(home, name) for name in dict.fromkeys(options["agents"])]
+    revisions = [with_model(one, model, small) for one in named]
     conditions = _conditions(pack, sheet, options)
     tasks = chosen_tasks(pack, options["tasks"])
     # Whatever lacks a price or a key is refused here, before images are built and anything is planned.

@@ -7,12 +7,15 @@ from typing import Any, Final
 import click
 
 from orchestrator.cli import completion
+from orchestrator.cli.evidence_files import claims_of, read_manifest
 from orchestrator.cli.ledger_listing import Filter, listed_tries, task_ids
 from orchestrator.cli.listing import Column, listing_options, show_list, style_of
 from orchestrator.cli.output import call_of, duration, when
 from orchestrator.cli.reading import reading
 from orchestrator.cli.serial import try_data, visibility_of
 from orchestrator.errors import NotFoundError
+from orchestrator.evidence.claims import differing
+from orchestrator.home import Home
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.states import SlotState
@@ -38,6 +41,7 @@ COLUMNS: Final = (
     Column("started", when, key="claimed_ms", default=False),
     Column("ended", when, key="ended_ms", default=False),
     Column("certificate", default=False),
+    Column("manifest", default=False),
 )
 
 
@@ -52,10 +56,21 @@ COLUMNS: Final = (
 @click.option("--outcome", type=click.Choice([one.value for one in Outcome]), help="Only this outcome.")
 @click.option("--reason", metavar="REASON", help="Only this reason, for example timeout.")
 @click.option("--fault", is_flag=True, help="Only tries with a platform fault in any attempt.")
+@click.option(
+    "--claims-differ",
+    is_flag=True,
+    help="Only tries whose agent claims other figures than were metered; reads their evidence.",
+)
 @listing_options(COLUMNS)
 @click.pass_context
 def command(
-    context: click.Context, /, screening: str, tasks: tuple[str, ...], style: str, **wanted: Any
+    context: click.Context,
+    /,
+    screening: str,
+    tasks: tuple[str, ...],
+    style: str,
+    claims_differ: bool,
+    **wanted: Any,
 ) -> None:
     """The tries of SCREENING (an id or its unique beginning), by task and index.
 
@@ -74,6 +89,8 @@ def command(
         only = _task_ids(ledger, screening_id, tasks) if tasks else None
         visibility = visibility_of(queries.screening(ledger, screening_id))
         rows = [try_data(row) for row in listed_tries(ledger, screening_id, Filter(only, **wanted))]
+    if claims_differ:
+        rows = [row for row in rows if _claims_differ(found.home, row["manifest"])]
     empty = f"Screening {screening_id} has no such tries. Next: {call_of(context)} tries {screening_id}"
     more = {"screening": screening_id, "visibility": visibility}
     show_list(chosen, rows, schema=SCHEMA, key="tries", empty=empty, more=more)
@@ -94,3 +111,9 @@ def _task_ids(ledger: Ledger, screening_id: str, names: tuple[str, ...]) -> tupl
             )
         chosen += fitting
     return tuple(chosen)
+
+
+def _claims_differ(home: Home, manifest: str | None) -> bool:
+    """Whether the agent's own figures are others than the record's; evidence that is gone says nothing."""
+    said = claims_of(read_manifest(home, manifest))
+    return said is not None and bool(differing(*said))

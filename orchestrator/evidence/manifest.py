@@ -38,6 +38,7 @@ class Role(StrEnum):
     METERING_LEDGER = "metering-ledger"
     TOOL_CALLS = "tool-calls"
     TRAJECTORY = "trajectory"
+    AGENT_TRANSCRIPT = "agent-transcript"
     SANDBOX_REPORT = "sandbox-report"
     OBSERVATIONS = "observations"
     HIDDEN_TESTS = "hidden-tests"

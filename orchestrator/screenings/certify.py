@@ -20,7 +20,7 @@ from orchestrator.certificates.errors import KeyPositionError
 from orchestrator.certificates.issue import OpenedScreening, TryFacts
 from orchestrator.certificates.metered import TRANSCRIPT_LIMIT_BYTES, usage_of
 from orchestrator.certificates.signer import Signed, Signer
-from orchestrator.certificates.statements import OpeningPredicate, Statement, TryPredicate, Usage
+from orchestrator.certificates.statements import Level, OpeningPredicate, Statement, TryPredicate, Usage
 from orchestrator.errors import AssizeError
 from orchestrator.evidence import observed
 from orchestrator.evidence.errors import EvidenceError
@@ -164,7 +164,7 @@ class Certifier:
             index=slot.row["k"],
             attempt=number,
             replaces=self._replaced(slot.attempts, number),
-            level="simulated" if self._bench.conditions.rehearsal_digest else "verified",
+            level=self._level(),
             grading_place=used["grading"],
             images=tuple((role, used[role].removeprefix("sha256:")) for role in ("agent", "grader")),
             runner_version=runner.identity()[0],
@@ -181,6 +181,12 @@ class Certifier:
         )
         path = self._write(name, raw)
         self._keep(CertificateKind.TRY, signed, attempt_id, path)
+
+    def _level(self) -> Level:
+        """What this screening's tries can show at most; what runs elsewhere is nobody's to verify."""
+        if self._bench.agent.revision.endpoint is not None:
+            return "unverified"
+        return "simulated" if self._bench.conditions.rehearsal_digest else "verified"
 
     def close(self) -> Path:
         """Sign the summary of a closed screening and write its bundle; returns the bundle's path."""
@@ -294,6 +300,8 @@ class Certifier:
 
     def _usage(self, manifest_digest: str) -> Usage:
         """What follows from the transcript; an agent that calls no model can have used nothing."""
+        if self._bench.agent.revision.endpoint is not None:
+            return Usage.unmetered()
         if not self._bench.agent.revision.models:
             return Usage.none_possible()
         store = self._installation.store

@@ -6,6 +6,7 @@ cannot fit would be refused in every try, so such conditions are refused before 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -28,20 +29,21 @@ _NUSD: Final = 10**9
 def output_limit(
     revision: AgentRevision,
     conditions: ScreeningConditions,
-    model: PinnedModel,
+    models: Sequence[PinnedModel],
     sheet: PriceSheet,
     on: date,
 ) -> int | None:
     """What the agent is told as its maximum per call, in tokens; None for one that cannot be told.
 
-    The conditions' own number, else the agent's default; never more than the model can give.
+    The conditions' own number, else the agent's default; never more than each of its models can give.
     """
     launch = revision.launch
     if launch is None or not launch.sets_output_limit:
         return None
     wanted = conditions.output_tokens or launch.limits.output_tokens
-    most = sheet.entry(model.provider, model.model, on).max_output_tokens
-    return wanted if wanted is None or most is None else min(wanted, most)
+    most = [sheet.entry(model.provider, model.model, on).max_output_tokens for model in models]
+    known = [limit for limit in (wanted, *most) if limit is not None]
+    return min(known) if wanted is not None else None
 
 
 def least_cap_nusd(
@@ -64,14 +66,18 @@ def least_cap_nusd(
 def require_least_cap(
     revision: AgentRevision,
     conditions: ScreeningConditions,
-    model: PinnedModel,
+    models: Sequence[PinnedModel],
     sheet: PriceSheet,
     output_tokens: int | None,
 ) -> None:
-    """`UsageError` naming the amount when the try cap does not pay for the agent's first call."""
+    """`UsageError` naming the amount when the try cap does not pay for the agent's first call.
+
+    Which of its models it calls first is the agent's business, so the dearest one counts.
+    """
     now = datetime.now(UTC)
-    price = sheet.entry(model.provider, model.model, now.date())
-    least = least_cap_nusd(revision, price, output_tokens, now)
+    prices = [sheet.entry(model.provider, model.model, now.date()) for model in models]
+    needs = [least_cap_nusd(revision, price, output_tokens, now) for price in prices]
+    least, model = max(zip(needs, models, strict=True), key=lambda pair: pair[0])
     if conditions.try_cap_nusd < least:
         raise UsageError(
             f"agent {revision.label} needs a try cap of at least {_usd(least)} USD: "

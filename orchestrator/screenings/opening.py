@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from orchestrator import canonical
+from orchestrator.agents.revision import AgentRevision
 from orchestrator.certificates import issue
 from orchestrator.certificates.bound import relay_policy
 from orchestrator.certificates.statements import (
@@ -86,7 +87,7 @@ def opening_statement(
             id=revision.name,
             version=revision.version,
             digest=Sha256(sha256=bench.agent.digest),
-            connection="relay" if revision.models else "none",
+            connection=_connection(revision),
             models=_models(bench),
         ),
         judge=pack.manifest.judge,
@@ -113,6 +114,12 @@ def opening_statement(
         ),
         opened_unix_ms=opened_unix_ms,
     )
+
+
+def _connection(revision: AgentRevision) -> Literal["none", "relay", "own-endpoint"]:
+    if revision.endpoint is not None:
+        return "own-endpoint"
+    return "relay" if revision.models else "none"
 
 
 def _models(bench: Bench) -> tuple[Model, ...]:

@@ -16,7 +16,9 @@ from orchestrator.attempts import (
     AttemptReport,
     Caps,
     DiskTerms,
+    EndpointTerms,
 )
+from orchestrator.endpoints import FILE_NAME
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.records import last_pack_check
 from orchestrator.ledger.subnets import give_back, lease
@@ -150,6 +152,7 @@ class Bench:
             relay=self.metering.terms if self.metering else None,
             suspect_elsewhere=suspect_elsewhere,
             disk=effective_disk(self.pack, task, self.conditions.disk),
+            endpoint=self._endpoint(),
             **self._services(task, attempt_id, owner_id),
         )
 
@@ -170,6 +173,13 @@ class Bench:
         )
         subnet = lease(self.installation.ledger, attempt_id, owner_id)
         return PodTerms(str(subnet), images.pod, beside)
+
+    def _endpoint(self) -> EndpointTerms | None:
+        found = self.agent.revision.endpoint
+        if found is None:
+            return None
+        accounts = self.installation.home.root / FILE_NAME
+        return EndpointTerms(found.url, found.model, self.conditions.step_limit, accounts)
 
     def _labels(self, screening_id: str, owner_id: str, live_label: str) -> dict[str, str]:
         return {

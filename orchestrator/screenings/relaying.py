@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import entry_points
@@ -31,6 +31,7 @@ from sandbox_images.base import BASE_IMAGE, ensure_base
 SCRIPT_GROUP: Final = "assize.rehearsal"
 DEFAULT_TRY_CAP_NUSD: Final = 1_000_000_000
 DEFAULT_STEP_LIMIT: Final = 100
+
 
 @dataclass(frozen=True)
 class Metering:
@@ -83,25 +84,30 @@ def keep_script(home: Home, path: Path) -> tuple[Path, str]:
     return kept, digest
 
 
-def role_of(text: str, sheet: PriceSheet) -> ModelRole:
-    """`PROVIDER/MODEL` or `MODEL` as the main model; a prefix that the sheet knows is a provider."""
+def role_of(text: str, sheet: PriceSheet, role: str = "main") -> ModelRole:
+    """`PROVIDER/MODEL` or `MODEL` in a role; a prefix that the sheet knows is a provider."""
     prefix, slash, rest = text.partition("/")
     known = {entry.provider for entry in sheet.entries}
     provider, model = (prefix, rest) if slash and prefix in known else (None, text)
     try:
-        return ModelRole(role="main", id=model, provider=provider)
+        return ModelRole(role=role, id=model, provider=provider)
     except ValidationError:
         raise UsageError(f"{text!r} is no model name", hint="write PROVIDER/MODEL or MODEL") from None
 
 
-def with_model(agent: RegisteredAgent, model: ModelRole | None) -> RegisteredAgent:
-    """The agent as it is screened: one that works with any model gets `model` and a digest of its own."""
+def with_model(
+    agent: RegisteredAgent, model: ModelRole | None, small: ModelRole | None = None
+) -> RegisteredAgent:
+    """The agent as it is screened: one that works with any model gets `model` and a digest of its own.
+
+    `small` is for its role of that name; `AgentError` where it has none.
+    """
     if agent.revision.any_model:
         if model is None:
             raise UsageError(
                 f"agent {agent.revision.label} needs a model", hint="name one: --model PROVIDER/MODEL"
             )
-        revision = agent.revision.with_model(model)
+        revision = agent.revision.with_model(model, small)
         return replace(agent, revision=revision, digest=revision.digest)
     return agent
 
@@ -141,30 +147,37 @@ def models_of(
 
 def way_of_asking(
     revision: AgentRevision,
-    model: PinnedModel,
+    models: Sequence[PinnedModel],
     conditions: ScreeningConditions,
     sheet: PriceSheet,
     accounts: Mapping[str, Account],
 ) -> tuple[FamilyName, int | None]:
     """The format of an agent's calls and the output maximum it is told (None: it cannot be told).
 
-    `UsageError` when agent and provider share no format, or the try cap does not pay for a first call.
+    `UsageError` when agent and providers share no format, or the try cap does not pay for a first call.
     """
-    known = accounts.get(model.provider)
-    wire = wire_of(revision, model, known.families if known else BARE_WIRES)
-    output_tokens = output_limit(revision, conditions, model, sheet, datetime.now(UTC).date())
-    require_least_cap(revision, conditions, model, sheet, output_tokens)
+
+    def families(provider: str) -> Sequence[FamilyName]:
+        known = accounts.get(provider)
+        return known.families if known else BARE_WIRES
+
+    wire = wire_of(revision, models, families)
+    output_tokens = output_limit(revision, conditions, models, sheet, datetime.now(UTC).date())
+    require_least_cap(revision, conditions, models, sheet, output_tokens)
     return wire, output_tokens
 
 
 def conditions_for(agent: RegisteredAgent, conditions: ScreeningConditions) -> ScreeningConditions:
-    """The conditions as they hold for this agent: one that calls no model has no way out and no money."""
+    """The conditions as they hold for this agent: one that calls no model has no way out and no money.
+
+    An agent at its own endpoint keeps the limit on calls, which are those that the worker makes to it.
+    """
     if agent.revision.models:
         return conditions
     return conditions.model_copy(
         update={
             "network": "none",
-            "step_limit": None,
+            "step_limit": conditions.step_limit if agent.revision.endpoint else None,
             "cost_cap_nusd": None,
             "try_cap_nusd": 0,
             "output_tokens": None,
@@ -202,7 +215,7 @@ def metering_for(
     rehearsal = conditions.rehearsal_digest
     models = models_of(agent, sheet, accounts, today, rehearsed=rehearsal is not None)
     script = None if rehearsal is None else home.root / "rehearsals" / f"{rehearsal}.toml"
-    wire, output_tokens = way_of_asking(revision, models[0], conditions, sheet, accounts)
+    wire, output_tokens = way_of_asking(revision, models, conditions, sheet, accounts)
     terms = RelayTerms(
         models=models,
         cap_nusd=conditions.try_cap_nusd,

@@ -46,8 +46,7 @@ from scoring.vocabulary import Outcome, Phase
 
 INSTRUCTION: Final = "Create hello.txt in the current folder, with the word hello in it.\n"
 _TEST: Final = (
-    "#!/bin/sh\n"
-    'if [ "$(cat hello.txt)" = hello ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n'
+    '#!/bin/sh\nif [ "$(cat hello.txt)" = hello ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n'
 )
 _WORKDIR: Final = "/tmp"
 _USER: Final = "1000:1000"

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 
 from orchestrator.agents.registry import RegisteredAgent
 from orchestrator.attempts import PinnedModel
+from orchestrator.endpoints import FILE_NAME as ENDPOINTS
+from orchestrator.endpoints import listed
 from orchestrator.home import Home
 from orchestrator.planning.conditions import ScreeningConditions
 from orchestrator.prices.entry import ModelPrice
@@ -48,13 +50,15 @@ def spending_of(
     """What `agent` may spend on `tasks` tasks.
 
     `UsageError` for a model without a price today, or one that the agent cannot ask or pay a call of;
-    `ProviderError` for a provider without a key.
+    `ProviderError` for a provider without a key; `EndpointError` for an endpoint that is not listed.
     """
+    if agent.revision.endpoint is not None:
+        listed(home.root / ENDPOINTS, agent.revision.endpoint)
     today, rehearsed = datetime.now(UTC).date(), conditions.rehearsal_digest is not None
     accounts = load_accounts(home.root / FILE_NAME) if agent.revision.models else {}
     models = models_of(agent, sheet, accounts, today, rehearsed=rehearsed)
     if models:
-        way_of_asking(agent.revision, models[0], conditions, sheet, accounts)
+        way_of_asking(agent.revision, models, conditions, sheet, accounts)
     return Spending(
         agent=agent.revision.label,
         models=tuple((one, sheet.entry(one.provider, one.model, today)) for one in models),

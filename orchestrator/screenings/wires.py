@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from orchestrator.agents.revision import AgentRevision
@@ -19,20 +19,28 @@ _REHEARSED: Final[dict[str, FamilyName]] = {
 }
 
 
-def wire_of(revision: AgentRevision, model: PinnedModel, families: Sequence[FamilyName]) -> FamilyName:
-    """The first format that agent and provider share; the scripted provider speaks all of them.
+def wire_of(
+    revision: AgentRevision,
+    models: Sequence[PinnedModel],
+    families_of: Callable[[str], Sequence[FamilyName]],
+) -> FamilyName:
+    """The first format that the agent shares with the provider of each model; the scripted one speaks all.
 
-    `families` are the provider's. `UsageError` when there is none.
+    `families_of` gives the formats of a provider by name. `UsageError` when there is none.
     """
     launch = revision.launch
     known = BARE_WIRES if launch is None else tuple(one for one in _PREFERRED if one in launch.wires)
-    if model.provider == REHEARSAL:
-        named = _REHEARSED.get(model.model, "openai-chat")
+    main = models[0]
+    if main.provider == REHEARSAL:
+        named = _REHEARSED.get(main.model, "openai-chat")
         return named if named in known else known[0]
+    if launch is None:
+        models = models[:1]  # an agent's own command asks each of its models as it likes
     for wire in known:
-        if wire in families:
+        if all(wire in families_of(model.provider) for model in models):
             return wire
+    providers = " and ".join(dict.fromkeys(model.provider for model in models))
     raise UsageError(
-        f"provider {model.provider} speaks no format in which agent {revision.label} can ask",
+        f"provider {providers} speaks no format in which agent {revision.label} can ask",
         hint=f"the agent asks in {' or '.join(known)}",
     )

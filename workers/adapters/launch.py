@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from orchestrator.agents.launching import Permission
 from orchestrator.attempts import AttemptOrder
 from workers.adapters.packed import TryContext, plan, template_of
 from workers.sandbox.tars import Owner
@@ -41,13 +42,15 @@ class Launch:
     """One command, or None for nothing to start inside.
 
     `solution` says that the task's reference solution is put at `/solution`; `driven` that the worker
-    itself works the sandbox's shell for a model (`workers.adapters.shell`).
+    itself works the sandbox's shell for a model (`workers.adapters.shell`). With `permission` the command
+    is talked to by the agent client protocol (`workers.adapters.acp`).
     """
 
     argv: tuple[str, ...] | None
     environment: Mapping[str, str] = field(default_factory=dict)
     solution: bool = False
     driven: bool = False
+    permission: Permission | None = None
 
 
 @dataclass(frozen=True)
@@ -141,15 +144,20 @@ def _shell(order: AttemptOrder, way: Way, workdir: str) -> Launch:
     return Launch(None, driven=True)
 
 
-def _exec(order: AttemptOrder, way: Way, workdir: str) -> Launch:
+def _own_command(order: AttemptOrder) -> tuple[tuple[str, ...], dict[str, str]]:
     run: Mapping[str, Any] = order.agent["run"]
-    command = [str(part) for part in run["command"]]
+    environment = {str(name): str(text) for name, text in (run.get("env") or {}).items()}
+    return tuple(str(part) for part in run["command"]), environment
+
+
+def _exec(order: AttemptOrder, way: Way, workdir: str) -> Launch:
+    command, environment = _own_command(order)
     # The instruction is on standard input as well; argv stays free of quoting and length limits.
     argv = ("sh", "-c", f'exec "$0" "$@" < {INSTRUCTION}', *command)
-    return Launch(argv, {str(k): str(v) for k, v in (run.get("env") or {}).items()})
+    return Launch(argv, environment)
 
 
-def _packed(order: AttemptOrder, way: Way, workdir: str) -> Launch:
+def _template(order: AttemptOrder, way: Way, workdir: str, *, attached: bool) -> Launch:
     main, small = _models(order)
     template = template_of(order.agent)
     values = {
@@ -166,8 +174,21 @@ def _packed(order: AttemptOrder, way: Way, workdir: str) -> Launch:
         "instruction_file": INSTRUCTION,
         "output_tokens": str(order.agent.get("output_tokens") or template.limits.output_tokens or ""),
     }
-    argv, environment = plan(template, TryContext(values, str(order.agent.get("wire") or "")))
+    context = TryContext(values, str(order.agent.get("wire") or ""))
+    argv, environment = plan(template, context, attached=attached)
     return Launch(argv, environment)
+
+
+def _packed(order: AttemptOrder, way: Way, workdir: str) -> Launch:
+    return _template(order, way, workdir, attached=False)
+
+
+def _acp(order: AttemptOrder, way: Way, workdir: str) -> Launch:
+    permission = order.agent["acp"]["permission"]
+    if order.agent.get("launch"):
+        return replace(_template(order, way, workdir, attached=True), permission=permission)
+    argv, environment = _own_command(order)
+    return Launch(argv, environment, permission=permission)
 
 
 ADAPTERS: Final[Mapping[str, Callable[[AttemptOrder, Way, str], Launch]]] = {
@@ -175,7 +196,9 @@ ADAPTERS: Final[Mapping[str, Callable[[AttemptOrder, Way, str], Launch]]] = {
     "nop": _nop,
     "exec": _exec,
     "shell": _shell,
+    "http-chat": _shell,
     "packed": _packed,
+    "acp": _acp,
 }
 
 

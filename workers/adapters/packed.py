@@ -44,8 +44,10 @@ def template_of(agent: Mapping[str, Any]) -> LaunchTemplate:
     return LaunchTemplate.model_validate_json(json.dumps(agent["launch"]))
 
 
-def plan(template: LaunchTemplate, context: TryContext) -> tuple[tuple[str, ...], dict[str, str]]:
-    """argv and the variables beside the run contract.
+def plan(
+    template: LaunchTemplate, context: TryContext, *, attached: bool = False
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """argv and the variables beside the run contract; `attached` leaves standard input to who starts it.
 
     Raises `InstructionTooLongError` if an argument would be too long for the system.
     """
@@ -56,5 +58,6 @@ def plan(template: LaunchTemplate, context: TryContext) -> tuple[tuple[str, ...]
         raise InstructionTooLongError(f"an argument is longer than {MAX_ARGUMENT_BYTES} bytes")
     files = [part for path, text in sorted(template.files.items()) for part in (path, filled(text, values))]
     source = values["instruction_file"] if template.stdin == "instruction" else "/dev/null"
-    start = ("sh", "-c", f'{_START}exec "$@" < {source}', "start", str(len(files) // 2), *files)
+    line = f'{_START}exec "$@"' if attached else f'{_START}exec "$@" < {source}'
+    start = ("sh", "-c", line, "start", str(len(files) // 2), *files)
     return (*start, *argv), {name: filled(text, values) for name, text in sorted(template.env.items())}

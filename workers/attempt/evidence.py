@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.attempts import AttemptOrder
-from orchestrator.evidence import metering, observed
+from orchestrator.evidence import claims, metering, observed
 from orchestrator.evidence.manifest import ManifestBuilder, Role
 from orchestrator.evidence.transcript import read
 from orchestrator.faults import Decision
@@ -75,6 +75,8 @@ def add_agent(builder: ManifestBuilder, phase: AgentPhase) -> None:
     if phase.output is not None:
         builder.add_bytes("agent/stdout.txt", Role.COMMAND_LOG, bytes(phase.output.stdout))
         builder.add_bytes("agent/stderr.txt", Role.COMMAND_LOG, bytes(phase.output.stderr))
+    if phase.acp is not None:
+        builder.add_bytes("agent/acp.json", Role.COMMAND_LOG, canonical.encode(phase.acp.as_data()))
 
 
 def add_carry(builder: ManifestBuilder, carry: Carry, originals: Mapping[str, bytes]) -> None:
@@ -95,6 +97,23 @@ def add_carry(builder: ManifestBuilder, carry: Carry, originals: Mapping[str, by
 def add_out(builder: ManifestBuilder, files: Mapping[str, bytes]) -> None:
     """What the agent left in its output folder: evidence only, the verifier never gets it."""
     _add_named(builder, Role.ARTIFACTS, "agent/out", "agent/out-unnamed", files)
+
+
+def add_transcripts(builder: ManifestBuilder, home: Mapping[str, bytes], out: Mapping[str, bytes]) -> None:
+    """What the agent wrote about itself, below HOME and its output folder: nothing rests on it."""
+    role = Role.AGENT_TRANSCRIPT
+    _add_named(builder, role, "agent/transcripts/home", "agent/transcripts/home-unnamed", home)
+    _add_named(builder, role, "agent/transcripts/out", "agent/transcripts/out-unnamed", out)
+
+
+def add_claims(builder: ManifestBuilder, claimed: claims.Figures, relayed: Relayed) -> None:
+    """The agent's own figures beside the metered ones, where there are both."""
+    raw = relayed.transcript()
+    if not raw or claimed == claims.Figures():
+        return
+    chain = read(raw[: raw.rfind(b"\n") + 1])
+    record = claims.metered(metering.ledger_lines(chain), len(tool_calls(chain.records)))
+    builder.add_bytes(claims.FILE_NAME, Role.AGENT_TRANSCRIPT, claims.encode(claimed, record))
 
 
 def add_grade(builder: ManifestBuilder, order: AttemptOrder, graded: Graded) -> None:
@@ -132,6 +151,7 @@ def add_relayed(builder: ManifestBuilder, relayed: Relayed, order: AttemptOrder)
 def add_shell(builder: ManifestBuilder, end: ShellEnd) -> None:
     """What the worker ran for a bare model, turn by turn."""
     log = {"why": end.why.value, "turns": end.turns, "commands": end.commands, "log": list(end.log)}
+    log["detail"] = end.detail
     builder.add_bytes("agent/shell.json", Role.COMMAND_LOG, canonical.encode(log))
 
 

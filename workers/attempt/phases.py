@@ -11,6 +11,8 @@ from typing import Any, Final
 from orchestrator.attempts import AttemptOrder
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.observations import Clock, Death
+from workers.adapters.acp.ending import AcpEnd
+from workers.adapters.acp.session import Session, Talk
 from workers.adapters.launch import (
     BUNDLE,
     HOME,
@@ -67,7 +69,8 @@ class AgentPhase:
     """What the prepare and agent phases showed; `container` is stopped, or None if it never existed.
 
     `image` is the prepared image over the pinned one that the container was created from. `relayed` is the
-    metered side of an agent that calls models, `shell` what the worker did for a bare model; `preflight`
+    metered side of an agent that calls models, `shell` what the worker did for a bare model, `acp` what
+    was said with an agent that is talked to; `preflight`
     is what the sandbox's network was seen to have before the agent was in it. `space` is where it could
     write under a read-only root, `written` the bytes and files that it did write; `proof` is what the host
     showed of limits and runtime before the agent had control, `events` what the engine told of the sandbox.
@@ -87,6 +90,7 @@ class AgentPhase:
     cancelled: bool = False
     relayed: Relayed | None = None
     shell: ShellEnd | None = None
+    acp: AcpEnd | None = None
     preflight: Mapping[str, Any] | None = None
     relay_ended: bool = False
     space: Space | None = None
@@ -120,7 +124,7 @@ class AgentPhase:
             "image_mismatch",
         )
         ended = any(self.facts.get(name) for name in decided)
-        return ended or self.relay_ended or "agent_started" not in self.facts
+        return ended or self.relay_ended or not self.facts.get("agent_started")
 
 
 def _content(order: AttemptOrder, launch: Launch, owner: Owner) -> bytes:
@@ -230,6 +234,13 @@ def _prepare(
     return launch
 
 
+def _session(order: AttemptOrder, launch: Launch, workdir: str) -> Session | None:
+    """The talk with an agent that is talked to; None for one that only runs."""
+    if launch.permission is None:
+        return None
+    return Session(Talk((order.instruction,), workdir, launch.permission, order.mcp_servers))
+
+
 def _run_agent(
     station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: Callable[[], bool]
 ) -> None:
@@ -240,6 +251,7 @@ def _run_agent(
     assert container is not None and launch.argv is not None
     environment = contract_environment(order, phase.owner, phase.workdir, int(wall_s), way)
     phase.argv = launch.argv
+    session = _session(order, launch, phase.workdir)
     command = Command(
         launch.argv,
         f"{phase.owner.uid}:{phase.owner.gid}",
@@ -259,7 +271,9 @@ def _run_agent(
             guard=guard,
             beside_full=services_full(station, order, phase.sidecars),
             relay_ends=relayed.over if relayed else lambda: False,
+            dialogue=session,
         )
+    phase.acp = None if session is None else session.end()
     phase.facts["agent_exit_code"] = result.exit_code
     phase.facts["agent_output_bytes"] = result.seen_bytes
     if result.end is StreamEnd.DEADLINE:
@@ -275,7 +289,7 @@ def _run_agent(
 
 def _drive(station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: Callable[[], bool]) -> None:
     """A bare model works the sandbox's shell; the same caps and clocks as for an agent inside."""
-    assert phase.container is not None and phase.relayed is not None
+    assert phase.container is not None
     driven = drive_shell(
         station,
         order,

@@ -34,6 +34,7 @@ from orchestrator.observations import Observations, VerdictProblem
 from scoring.vocabulary import Phase
 from workers.adapters.launch import OUT
 from workers.attempt import evidence
+from workers.attempt.exhibits import Exhibits
 from workers.attempt.phases import AgentPhase, run_agent_phase
 from workers.attempt.report import sandbox_report
 from workers.capture.carry import Carry, collect
@@ -179,6 +180,7 @@ class _Attempt:
         self.first: Future[Started] | None = None
         self.carry: Carry | None = None
         self.out: Mapping[str, bytes] = {}
+        self.exhibits = Exhibits()
         self.graded: Graded | None = None
         self.gradings: list[str | None] = []
         self.snapshot: str | None = None
@@ -307,6 +309,7 @@ class _Attempt:
                 spool=self.spool,
             )
             self.out = left_in(self.source, OUT, self.carry.changes)
+            self.exhibits = Exhibits.collect(order, self.source, self.carry, self.out)
             if order.grading == "in_place" and not self.agent.over():
                 if not container.has_plain_users():
                     raise UnstartableError("the files of users and groups are no regular files")
@@ -428,6 +431,7 @@ class _Attempt:
             if self.carry is not None:
                 evidence.add_carry(builder, self.carry, self._originals(self.carry))
             evidence.add_out(builder, self.out)
+            self.exhibits.add(builder, self.agent)
             if self.graded is not None:
                 evidence.add_grade(builder, self.order, self.graded)
             if self.agent.relayed is not None:

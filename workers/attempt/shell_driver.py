@@ -1,4 +1,7 @@
-"""Runs the reference agent `shell`: the model's commands in the sandbox, under the attempt's caps."""
+"""Runs the worker's own loop: a model's commands in the sandbox, under the attempt's caps.
+
+The model is asked through the attempt's lane (`shell`), or the agent at its own endpoint (`http-chat`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from typing import Any
 
 from orchestrator.attempts import AttemptOrder
 from orchestrator.observations import Clock
+from workers.adapters.endpoint.errors import EndpointRefusedError
+from workers.adapters.endpoint.link import TRY_LIMIT_BYTES, EndpointLink, Limit
+from workers.adapters.endpoint.target import target_of
 from workers.adapters.launch import contract_environment
 from workers.adapters.shell.agent import CommandResult, ShellEnd, ShellTask, Why, drive
 from workers.attempt.relayed import Relayed
@@ -44,7 +50,7 @@ class _Shell:
         station: Station,
         order: AttemptOrder,
         container: Container,
-        relayed: Relayed,
+        relayed: Relayed | None,
         owner: Owner,
         workdir: str,
         cancelled: Callable[[], bool],
@@ -52,7 +58,8 @@ class _Shell:
         beside_full: Callable[[], bool],
     ) -> None:
         self._station, self._order, self._container = station, order, container
-        self._relayed, self._workdir, self._cancelled = relayed, workdir, cancelled
+        self._workdir, self._cancelled = workdir, cancelled
+        self._relay_over: Callable[[], bool] = relayed.over if relayed else lambda: False
         self._user = f"{owner.uid}:{owner.gid}"
         self.deadline = time.monotonic() + order.caps.agent_wall_ms / 1000
         wall_s = order.caps.agent_wall_ms // 1000
@@ -68,7 +75,7 @@ class _Shell:
 
     def stop(self) -> bool:
         """Whether something outside of the conversation ends it."""
-        return self._cancelled() or self._relayed.over()
+        return self._cancelled() or self._relay_over()
 
     def run(self, text: str, limit_s: float) -> CommandResult:
         """One command line in a fresh shell; raises `_EndedError` when the whole try is over."""
@@ -83,7 +90,7 @@ class _Shell:
             cancelled=self._cancelled,
             guard=self._guard,
             beside_full=self._beside_full,
-            relay_ends=self._relayed.over,
+            relay_ends=self._relay_over,
         )
         self.seen_bytes += result.seen_bytes
         timed_out = result.end is StreamEnd.DEADLINE
@@ -99,38 +106,38 @@ def drive_shell(
     station: Station,
     order: AttemptOrder,
     container: Container,
-    relayed: Relayed,
+    relayed: Relayed | None,
     owner: Owner,
     workdir: str,
     cancelled: Callable[[], bool],
     beside_full: Callable[[], bool],
 ) -> Driven:
-    """Let the order's model work on its task; raises `EngineCallError` as any command does.
+    """Let the order's model or endpoint work on its task; raises `EngineCallError` as any command does.
 
     `beside_full` tells when a service of the task wrote more than an attempt may.
     """
+    if order.mcp_servers:
+        return _never_began(Why.LACKING, "the task has MCP servers, which this agent cannot use")
+    try:
+        link = None if order.endpoint is None else EndpointLink(target_of(order.endpoint))
+    except EndpointRefusedError as error:
+        return _never_began(Why.REFUSED, str(error))
     with disk_guard(station, container, order.disk) as guard:
         shell = _Shell(station, order, container, relayed, owner, workdir, cancelled, guard, beside_full)
-        return _driven(order, shell, relayed, workdir, cancelled)
+        return _driven(order, shell, relayed, link, workdir, cancelled)
 
 
 def _driven(
-    order: AttemptOrder, shell: _Shell, relayed: Relayed, workdir: str, cancelled: Callable[[], bool]
+    order: AttemptOrder,
+    shell: _Shell,
+    relayed: Relayed | None,
+    link: EndpointLink | None,
+    workdir: str,
+    cancelled: Callable[[], bool],
 ) -> Driven:
-    assert order.relay is not None
-    task = ShellTask(
-        instruction=order.instruction,
-        model=order.relay.models[0].model,
-        family=Family(order.agent["wire"]),
-        socket=relayed.lane.socket,
-        token=relayed.lane.token,
-        deadline=shell.deadline,
-        max_output_tokens=None,
-        workdir=workdir,
-    )
-    driven = Driven()
+    driven, task = Driven(), _task(order, relayed, shell.deadline, workdir)
     with contextlib.suppress(_EndedError):
-        driven.end = drive(task, shell.run, shell.stop)
+        driven.end = drive(task, shell.run, shell.stop, link=link)
     driven.facts["agent_output_bytes"] = shell.seen_bytes
     late = shell.end is StreamEnd.DEADLINE or (driven.end is not None and driven.end.why is Why.DEADLINE)
     if late:
@@ -140,5 +147,41 @@ def _driven(
     elif shell.end is StreamEnd.DISK_CAP:
         driven.facts["artifact_overflow"] = True
     driven.cancelled = cancelled()
-    driven.relay_ended = not driven.cancelled and relayed.over()
+    driven.relay_ended = not driven.cancelled and relayed is not None and relayed.over()
+    if link is not None:
+        _note_endpoint(driven, link)
+    return driven
+
+
+def _task(order: AttemptOrder, relayed: Relayed | None, deadline: float, workdir: str) -> ShellTask:
+    if order.endpoint is not None:
+        model, family, lane = order.endpoint.model, Family.OPENAI_CHAT, None
+    else:
+        assert order.relay is not None and relayed is not None
+        model, family, lane = order.relay.models[0].model, Family(order.agent["wire"]), relayed.lane
+    return ShellTask(
+        instruction=order.instruction,
+        model=model,
+        family=family,
+        socket=None if lane is None else lane.socket,
+        token="" if lane is None else lane.token,
+        deadline=deadline,
+        max_output_tokens=None,
+        workdir=workdir,
+    )
+
+
+def _note_endpoint(driven: Driven, link: EndpointLink) -> None:
+    """What our own side of the connection saw; nothing that the endpoint said."""
+    driven.facts["step_cap_hit"] = link.reached is Limit.STEPS
+    if link.reached is Limit.BYTES:
+        driven.facts.update(agent_clock=Clock.OUTPUT, agent_clock_value=TRY_LIMIT_BYTES)
+    silent = driven.end is not None and driven.end.why in (Why.REFUSED, Why.PROVIDER, Why.RELAY)
+    if silent and not link.answered:
+        driven.facts.update(agent_started=False, agent_not_startable=True)
+
+
+def _never_began(why: Why, detail: str) -> Driven:
+    driven = Driven(ShellEnd(why, 0, 0, detail, ()))
+    driven.facts.update(agent_started=False, agent_not_startable=True)
     return driven

@@ -1,7 +1,8 @@
 """Run one command in a container with a deadline and a byte cap, reading the stream ourselves.
 
 The ends: the command ended, the deadline passed, the byte cap was reached, the container holds too much or
-is gone, the relay's reports end the try, or the attempt was cancelled. A closed stream is not the end of a
+is gone, the relay's reports end the try, the attempt was cancelled, or there is nothing more to say in a
+`Dialogue` over its standard streams. A closed stream is not the end of a
 command that closed its own output, and an open one is not a sign of life of a command that left the pipe to
 a child: the engine is asked. None of these ends the processes inside: only killing the container does
 (reference/sandbox.md 0.2).
@@ -22,6 +23,7 @@ from typing import Any, Final
 
 from workers.errors import EngineCallError
 from workers.sandbox.client import Engine, translated
+from workers.sandbox.dialogue import Dialogue
 from workers.sandbox.guard import DiskGuard
 
 _TICK_MS: Final = 100
@@ -30,6 +32,7 @@ _AFTERMATH_S: Final = 2.0
 """How long output is still taken from a pipe that outlives its command."""
 _HEADER: Final = 8
 _READ: Final = 1 << 16
+_READABLE: Final = select.POLLIN | select.POLLHUP | select.POLLERR
 _MAX_HTTP_HEAD: Final = 16_384
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
 
@@ -44,6 +47,7 @@ class StreamEnd(StrEnum):
     DISK_CAP = "disk_cap"
     RELAY = "relay"
     CANCELLED = "cancelled"
+    TALK_OVER = "talk_over"
 
 
 @dataclass
@@ -71,9 +75,10 @@ class Command:
 class _Demultiplexer:
     """Splits the engine's framed stream (8-byte header: kind, 3 zero bytes, length) up to a cap."""
 
-    def __init__(self, result: ExecResult, cap_bytes: int) -> None:
+    def __init__(self, result: ExecResult, cap_bytes: int, dialogue: Dialogue | None = None) -> None:
         self._result = result
         self._cap = cap_bytes
+        self._dialogue = dialogue
         self._header = bytearray()
         self._left = 0
         self._to_stderr = False
@@ -100,6 +105,8 @@ class _Demultiplexer:
         room = max(0, self._cap - self._result.seen_bytes)
         self._result.seen_bytes += len(payload)
         (self._result.stderr if self._to_stderr else self._result.stdout).extend(payload[:room])
+        if self._dialogue is not None and not self._to_stderr:
+            self._dialogue.heard(bytes(payload[:room]))
 
 
 def _open_stream(engine: Engine, exec_id: str) -> tuple[socket.socket, bytes]:
@@ -155,16 +162,38 @@ class _Watch:
         return StreamEnd.DISK_CAP if self.disk_full() else None
 
 
-def _pump(connection: socket.socket, first: bytes, sink: _Demultiplexer, watch: _Watch) -> StreamEnd:
+def _write(connection: socket.socket, dialogue: Dialogue) -> None:
+    """Send what waits, as far as the engine takes it; a command that stopped listening is no error."""
+    try:
+        while piece := dialogue.waiting():
+            dialogue.sent(connection.send(piece))
+    except BlockingIOError:
+        return
+    except (BrokenPipeError, ConnectionResetError):
+        dialogue.sent(len(dialogue.waiting()))
+
+
+def _pump(
+    connection: socket.socket,
+    first: bytes,
+    sink: _Demultiplexer,
+    watch: _Watch,
+    dialogue: Dialogue | None = None,
+) -> StreamEnd:
     if first and not sink.feed(first):
         return StreamEnd.OUTPUT_CAP
     poller = select.poll()
-    poller.register(connection, select.POLLIN | select.POLLHUP | select.POLLERR)
+    poller.register(connection, _READABLE)
     next_check, cut_off = time.monotonic() + _CHECK_S, float("inf")
     while True:
         stop = watch.stop()
         if stop is not None:
             return stop
+        if dialogue is not None:
+            if dialogue.over():
+                return StreamEnd.TALK_OVER
+            _write(connection, dialogue)
+            poller.modify(connection, _READABLE | (select.POLLOUT if dialogue.waiting() else 0))
         now = time.monotonic()
         if now >= cut_off:
             return StreamEnd.EOF
@@ -180,6 +209,10 @@ def _pump(connection: socket.socket, first: bytes, sink: _Demultiplexer, watch: 
             data = connection.recv(_READ)
         except BlockingIOError:
             continue
+        except ConnectionResetError:
+            if dialogue is None:
+                raise
+            return StreamEnd.EOF  # what the command left unread; the engine is asked whether it is over
         if not data:
             return StreamEnd.EOF
         if not sink.feed(data):
@@ -200,6 +233,31 @@ def _await_end(watch: _Watch) -> StreamEnd:
     return StreamEnd.EOF
 
 
+@dataclass(frozen=True)
+class _Told:
+    """What the engine says about a command; its exit code goes into `result`."""
+
+    engine: Engine
+    exec_id: str
+    result: ExecResult
+
+    def _ask(self) -> Mapping[str, Any]:
+        with translated("exec_inspect"):
+            found: Mapping[str, Any] = self.engine.api.exec_inspect(self.exec_id)
+            return found
+
+    def ended(self) -> bool:
+        """Whether it is over."""
+        found = self._ask()
+        self.result.exit_code = None if found["Running"] else found["ExitCode"]
+        return not found["Running"]
+
+    def is_up(self) -> bool:
+        """Whether it has begun, or is over already."""
+        found = self._ask()
+        return bool(found["Pid"]) or found["ExitCode"] is not None
+
+
 def run_command(
     engine: Engine,
     container_id: str,
@@ -212,45 +270,35 @@ def run_command(
     guard: DiskGuard | None = None,
     beside_full: Callable[[], bool] = lambda: False,
     relay_ends: Callable[[], bool] = lambda: False,
+    dialogue: Dialogue | None = None,
 ) -> ExecResult:
     """Run `command`; `deadline` is on the monotonic clock, `cap_bytes` covers stdout and stderr together.
 
     `guard` watches over what the container holds, and is entered already; `beside_full` tells the same of
-    what runs beside it. Raises `EngineCallError` when the engine refuses or the connection breaks before
-    the stream opened.
+    what runs beside it. With a `dialogue` the command's standard input is open, and it decides what is
+    said there. Raises `EngineCallError` when the engine refuses or the connection breaks before the stream
+    opened.
     """
     started = time.monotonic()
     with translated("exec_create"):
         exec_id = engine.api.exec_create(
             container_id,
             list(command.argv),
-            stdin=False,
+            stdin=dialogue is not None,
             user=command.user,
             environment=dict(command.environment),
             workdir=command.workdir,
         )["Id"]
     result = ExecResult(StreamEnd.EOF, None, 0)
-
-    def ask() -> Mapping[str, Any]:
-        with translated("exec_inspect"):
-            found: Mapping[str, Any] = engine.api.exec_inspect(exec_id)
-            return found
-
-    def ended() -> bool:
-        found = ask()
-        result.exit_code = None if found["Running"] else found["ExitCode"]
-        return not found["Running"]
-
-    def is_up() -> bool:
-        found = ask()
-        return bool(found["Pid"]) or found["ExitCode"] is not None
-
+    told = _Told(engine, exec_id, result)
     disk_full: Callable[[], bool] = (lambda: guard.over() or beside_full()) if guard else beside_full
-    watch = _Watch(deadline, cancelled, still_running, ended, disk_full, relay_ends)
-    with guard.command(is_up) if guard else nullcontext(), translated("exec_start"):
+    watch = _Watch(deadline, cancelled, still_running, told.ended, disk_full, relay_ends)
+    with guard.command(told.is_up) if guard else nullcontext(), translated("exec_start"):
         connection, first = _open_stream(engine, exec_id)
         with connection:
-            result.end = _pump(connection, first, _Demultiplexer(result, cap_bytes), watch)
+            result.end = _pump(
+                connection, first, _Demultiplexer(result, cap_bytes, dialogue), watch, dialogue
+            )
     if result.end is StreamEnd.EOF:
         result.end = _await_end(watch)
     if result.end is StreamEnd.EOF and disk_full():

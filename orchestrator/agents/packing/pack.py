@@ -37,7 +37,7 @@ class Wish:
     """What is to be packed: the profile's text, the exact version, a label for a second packing of it.
 
     `image` says which Python the agent is packed for (None for an agent without Python); `constraints` is a
-    pip constraints file.
+    pip constraints file. `acp`: it is to be driven by the agent client protocol.
     """
 
     profile: str
@@ -45,6 +45,7 @@ class Wish:
     label: str | None = None
     constraints: Path | None = None
     image: ImagePython | None = None
+    acp: bool = False
 
 
 def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) -> Packed:
@@ -53,6 +54,8 @@ def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) ->
     Raises `PackingError`, or `AgentError` when what was fetched does not fit the profile.
     """
     profile = parse_profile(wish.profile, "profile")
+    if wish.acp and profile.launch.acp is None:
+        raise PackingError(f"profile {profile.agent.name} has no [launch.acp] section")
     app = folder / "app"
     app.mkdir(parents=True)
     started = time.monotonic()
@@ -62,12 +65,13 @@ def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) ->
     _normalise(app, profile.package.executable)
     if wish.image is not None and not python.compile_site(app, wish.image):
         say(f"no byte code: this host has another Python than the image ({wish.image.version})")
-    version = wish.version if wish.label is None else f"{wish.version}-{wish.label}"
+    version = "-".join(filter(None, (wish.version, "acp" if wish.acp else None, wish.label)))
     facts = PackedFacts(
         version=version,
         machine=platform.machine(),
         python=None if wish.image is None else wish.image.version,
         sources=tuple(sources),
+        acp=wish.acp,
     )
     text = described(wish.profile, facts)
     (folder / FILE_NAME).write_text(text, "utf-8")
@@ -86,6 +90,12 @@ def _fetch(
     if profile.package.pip is not None:
         if wish.image is None:
             raise PackingError(f"{profile.agent.name} needs a Python: name the image it is packed for")
+        if not profile.package.runs_on(wish.image.python):
+            raise PackingError(
+                f"{profile.agent.name} needs Python {profile.package.python}, "
+                f"and that of the image is {wish.image.version}",
+                hint="name an image that has it: --image IMAGE",
+            )
         say(f"fetching {profile.package.pip} {wish.version} for Python {wish.image.version}")
         return python.fetch(profile.package.pip, wish.version, wish.image, app, wish.constraints)
     sources = []
@@ -131,6 +141,6 @@ def described(profile: str, facts: PackedFacts) -> str:
     ]
     lines = [
         f"{key} = {json.dumps(text)}\n"
-        for key, text in facts.model_dump(exclude_none=True, exclude={"sources"}).items()
+        for key, text in facts.model_dump(exclude_defaults=True, exclude={"sources"}).items()
     ]
     return "".join(["[packed]\n", *lines, "sources = [\n", *sources, "]\n\n", profile])

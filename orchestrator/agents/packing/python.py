@@ -9,6 +9,7 @@ from __future__ import annotations
 import compileall
 import json
 import py_compile
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from orchestrator.agents.profile import Source
 from orchestrator.agents.revision import MOUNT
 
 _OLDEST_GLIBC_MINOR: Final = 5
+_NOTHING: Final = re.compile(r"No matching distribution found for ([A-Za-z0-9._\[\]-]+)")
 _ASK: Final = (
     "import json, platform, sys; "
     "print(json.dumps([*sys.version_info[:2], platform.machine(), platform.libc_ver()[1]]))"
@@ -81,9 +83,23 @@ def fetch(name: str, version: str, image: ImagePython, app: Path, constraints: P
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--only-binary=:all:", "--no-compile", "--target", str(site), *image.pip_options()]
     command += ["--constraint", str(constraints)] if constraints else []
-    client([*command, f"{name}=={version}"])
+    try:
+        client([*command, f"{name}=={version}"])
+    except PackingError as error:
+        raise _explained(error, f"{name} {version}", image) from None
     shutil.rmtree(site / "bin", ignore_errors=True)  # they name the Python of this host
     return _installed(site)
+
+
+def _explained(error: PackingError, what: str, image: ImagePython) -> PackingError:
+    """What pip says at length in one sentence, where it is that something exists as a source package only.
+
+    Such a package would be built by its own code on this host, which is not done.
+    """
+    found = _NOTHING.search(error.message)
+    if found is None:
+        return error
+    return PackingError(f"{what} needs {found[1]}, which has no wheel for Python {image.version}")
 
 
 def _installed(site: Path) -> list[Source]:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -151,6 +154,31 @@ class Seen:
 
 
 @pytest.fixture
+def seen_in() -> Callable[[EvidenceStore, str | None], Seen]:
+    """Evidence in any store, by the digest of its manifest."""
+    return Seen.of
+
+
+@pytest.fixture
+def assize() -> Callable[..., tuple[int, Any, str]]:
+    """The program as a process of its own: exit code, its JSON (None without any), its messages."""
+
+    def run(home: Path, *arguments: str) -> tuple[int, Any, str]:
+        script = "from orchestrator.cli.main import main; main()"
+        environment = {name: text for name, text in os.environ.items() if not name.startswith("ASSIZE_")}
+        done = subprocess.run(
+            [sys.executable, "-c", script, "--home", str(home), *arguments, "--json"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=home.parent,
+        )
+        return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+    return run
+
+
+@pytest.fixture
 def evidence_of(installation: Installation) -> Callable[[str | None], Seen]:
     """Evidence in the home's own store, by the digest of its manifest."""
     return lambda digest: Seen.of(installation.store, digest)
@@ -189,7 +217,9 @@ def run_agent(
         order = make_order(
             "true",
             'test "$(cat /tmp/hello.txt)" = hello && echo 1 > /logs/verifier/reward.txt',
-            agent=plain_agent(revision, Metering(terms, wire_of(revision, model, ()), 8192)),
+            agent=plain_agent(
+                revision, Metering(terms, wire_of(revision, [model], lambda provider: ()), 8192)
+            ),
             bundle_dir=agent.bundle_dir,
             bundle_digest=revision.bundle_digest,
             agent_user="1000:1000",

@@ -11,6 +11,7 @@ import pytest
 from orchestrator.agents.registry import RegisteredAgent
 from orchestrator.attempts import AttemptReport
 from orchestrator.evidence import metering
+from orchestrator.evidence.claims import FILE_NAME, decode, differing
 from orchestrator.evidence.transcript import Kind
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.self_test import self_test
@@ -53,6 +54,10 @@ def test_the_two_turn_task_works(
     assert seen.sandbox["network"] == "relay-only" and judge(seen.sandbox["preflight"]) == []
     assert {line["completeness"] for line in seen.ledger} == {metering.EXACT}
     assert seen.chain.torn_bytes == 0 and seen.chain.records[-1]["kind"] == Kind.CLOSE
+    # Its own transcript is an exhibit; its own figures are those of the record, but for the scripted price.
+    exhibits = [path for path in seen.files if path.startswith("agent/transcripts/")]
+    claimed, record = decode(seen.files[FILE_NAME])
+    assert exhibits and set(differing(claimed, record)) <= {"cost_nusd"}, (claimed, record)
     # What is written down for everybody to read holds no token.
     admitted = [record for record in seen.chain.records if record["kind"] == Kind.ADMIT]
     assert len(admitted) == 2 and b"ASSIZE_RELAY_TOKEN" not in seen.files["agent/command.json"]

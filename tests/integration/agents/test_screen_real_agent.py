@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,24 +17,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.docker
 
 
-def assize(home: Path, *arguments: str) -> tuple[int, Any, str]:
-    """The program as a process of its own: exit code, its JSON (None without any), its messages."""
-    script = "from orchestrator.cli.main import main; main()"
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("ASSIZE_")}
-    done = subprocess.run(
-        [sys.executable, "-c", script, "--home", str(home), *arguments, "--json"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=home.parent,
-    )
-    return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
-
-
 def test_a_screening_with_mini_swe_agent(
     packed_agent: Callable[[str], ParsedRevision],
     installation: Installation,
     evidence_of: Callable[[str | None], Seen],
+    assize: Callable[..., tuple[int, Any, str]],
 ) -> None:
     """Bundle, model, usage and cost are in the evidence, it verifies, and the card says simulated."""
     home: Home = installation.home

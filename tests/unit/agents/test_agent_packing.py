@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.agents.errors import AgentError
-from orchestrator.agents.packing import npm
+from orchestrator.agents.packing import npm, python
 from orchestrator.agents.packing.client import PackingError, client
 from orchestrator.agents.packing.pack import Packed, Wish, pack
 from orchestrator.agents.packing.python import ImagePython, compile_site
-from orchestrator.agents.profile import parse_profile
+from orchestrator.agents.profile import Package, parse_profile
 
 GOOD = (Path(__file__).parents[2] / "assets" / "agents" / "profiles" / "good.toml").read_text("utf-8")
 FAKE_NPM = """#!{python}
@@ -78,11 +78,11 @@ def serve(folder: Path, data: bytes) -> None:
     (folder / "integrity.json").write_text(json.dumps(stated(data)))
 
 
-def packed(folder: Path, text: str = GOOD, label: str | None = None) -> Packed:
+def packed(folder: Path, text: str = GOOD, label: str | None = None, *, acp: bool = False) -> Packed:
     folder.mkdir()
     (folder / "bundle").mkdir()
     (folder / "scratch").mkdir()
-    return pack(Wish(text, "1.2.3", label), folder / "bundle", folder / "scratch", lambda line: None)
+    return pack(Wish(text, "1.2.3", label, acp=acp), folder / "bundle", folder / "scratch", lambda line: None)
 
 
 @pytest.mark.usefixtures("registry")
@@ -110,6 +110,16 @@ def test_the_same_packages_make_the_same_bundle(tmp_path: Path) -> None:
     """No times, owners or places in it."""
     first, second = packed(tmp_path / "a"), packed(tmp_path / "b")
     assert first.parsed.revision.digest == second.parsed.revision.digest
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_agent_is_packed_to_be_talked_to(tmp_path: Path) -> None:
+    """Said in the bundle and in the version; refused before anything is fetched where it cannot be."""
+    spoken = GOOD + '\n[launch.acp]\nargv = ["{{bundle}}/app/bin/sample", "acp"]\n'
+    revision = packed(tmp_path / "a", spoken, "x", acp=True).parsed.revision
+    assert (revision.label, revision.kind) == ("sample@1.2.3-acp-x", "acp")
+    with pytest.raises(PackingError, match=r"has no \[launch.acp\] section"):
+        packed(tmp_path / "b", acp=True)
 
 
 def test_scripts_are_off_and_the_version_is_exact(registry: Path, tmp_path: Path) -> None:
@@ -168,6 +178,37 @@ def test_a_python_agent_needs_an_image(tmp_path: Path) -> None:
         packed(tmp_path / "a", text)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "version", "runs"),
+    [
+        (">=3.12", (3, 11), False),
+        (">=3.12", (3, 12), True),
+        (">=3.9", (3, 11), True),
+        ("==3.12", (3, 13), False),
+        ("==3.12", (3, 12), True),
+        (None, (2, 7), True),
+    ],
+)
+def test_which_python_an_agent_runs_on(
+    wanted: str | None, version: tuple[int, int], runs: bool, tmp_path: Path
+) -> None:
+    """As its package states; another is refused in one sentence, before anything is fetched."""
+    package = Package(pip="no-such-package", python=wanted)
+    assert package.runs_on(version) == runs
+    if runs:
+        return
+    text = GOOD.replace(
+        'npm = [{ name = "sample-{{arch}}", root = "vendor/*" }]', f'pip = "x"\npython = "{wanted}"'
+    )
+    (tmp_path / "a").mkdir()
+    wish = Wish(text, "1", image=ImagePython(version, "x86_64", 36))
+    with pytest.raises(
+        PackingError, match=f"sample needs Python {wanted}, and that of the image is 3"
+    ) as caught:
+        pack(wish, tmp_path / "a", tmp_path, lambda line: None)
+    assert "--image" in str(caught.value.hint)
+
+
 def test_byte_code_holds_no_time_and_no_place(tmp_path: Path) -> None:
     """Two folders, two times: the same bytes; another Python makes none."""
     image = ImagePython((sys.version_info[0], sys.version_info[1]), "x86_64", 36)
@@ -182,6 +223,25 @@ def test_byte_code_holds_no_time_and_no_place(tmp_path: Path) -> None:
         made.append(code.read_bytes())
     assert made[0] == made[1] and str(tmp_path).encode() not in made[0]
     assert not compile_site(tmp_path, ImagePython((3, 2), "x86_64", 36))
+
+
+def test_a_requirement_without_a_wheel_is_said_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip says it at length; nothing is built on the host instead. Other trouble is told as it is."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_INDEX_URL", folder.as_uri())
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    image = ImagePython((3, 11), "x86_64", 36)
+    with pytest.raises(PackingError) as caught:
+        python.fetch("no-such-thing", "1.0", image, tmp_path / "app", None)
+    assert caught.value.message == (
+        "no-such-thing 1.0 needs no-such-thing, which has no wheel for Python 3.11"
+    )
+    with pytest.raises(PackingError, match="failed"):
+        python.fetch("no such name!", "1.0", image, tmp_path / "app", None)
 
 
 def test_wheels_are_chosen_for_the_image() -> None:

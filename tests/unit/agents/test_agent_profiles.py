@@ -40,7 +40,8 @@ def test_built_in_profiles_are_valid_and_named_by_their_file(name: str) -> None:
 
 def test_the_named_agents_of_the_issue_have_profiles() -> None:
     """Issue 8, item 3."""
-    assert {"claude-code", "codex", "mini-swe-agent"} <= set(profile_names())
+    built_in = {"claude-code", "codex", "gemini-cli", "opencode", "mini-swe-agent"}
+    assert built_in | {"qwen-code", "copilot", "vibe", "aider", "openhands"} == set(profile_names())
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,7 @@ def test_the_named_agents_of_the_issue_have_profiles() -> None:
         ('name = "sample-{{arch}}",', 'name = "s", version = "1",', "exactly one npm package has no version"),
         ("npm = [", 'pip = "x"\nnpm = [', "takes its agent from npm or from pip"),
         ('stdin = "nothing"', 'stdin = "tty"', "launch.stdin"),
+        ("[package]", '[package]\npython = ">=3.12"', "python is for packages of pip"),
         ("[package]", "[package]\nscripts = true", "package.scripts is not a known key"),
     ],
 )

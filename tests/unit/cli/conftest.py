@@ -13,6 +13,7 @@ from orchestrator.cli.main import main
 from orchestrator.engine.base import Callbacks, Settings
 from orchestrator.engine.local import LocalEngine
 from orchestrator.engine.stub import StubAttempt, plan_stub, stub_order
+from orchestrator.evidence.claims import FILE_NAME, Figures, encode
 from orchestrator.evidence.manifest import ManifestBuilder, Role
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
@@ -33,6 +34,11 @@ SCRIPT = {
 }
 
 
+METERED = Figures(2, 1, 1000, 50, 1_000_000)
+CLAIMED = {"flaky": Figures(model_calls=3), "lost": Figures(model_calls=2)}
+"""What the agents of these tasks say of themselves."""
+
+
 class Witnessed:
     """A scripted attempt that leaves evidence in the store, hostile output included."""
 
@@ -49,6 +55,9 @@ class Witnessed:
         builder.add_bytes("grader/empty.txt", Role.GRADER_OUTPUT, b"")
         builder.add_bytes("observations.json", Role.OBSERVATIONS, b'{"agent_started":true}')
         builder.withhold("grader/tests.tar", Role.HIDDEN_TESTS, b"hidden")
+        if order.task_id in CLAIMED:
+            claimed = encode(CLAIMED[order.task_id], METERED)
+            builder.add_bytes(FILE_NAME, Role.AGENT_TRANSCRIPT, claimed)
         return replace(report, manifest_digest=builder.seal(), wall_ms=61_500)
 
 

@@ -74,6 +74,7 @@ TRY_KEYS = {
     "claimed_ms",
     "ended_ms",
     "certificate",
+    "manifest",
 }
 
 

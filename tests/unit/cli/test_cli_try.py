@@ -32,6 +32,7 @@ TRY_KEYS = {
     "attempts",
     "shown_attempt",
     "evidence",
+    "agent_claims",
 }
 ATTEMPT_KEYS = {
     "attempt",

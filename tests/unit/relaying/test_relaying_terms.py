@@ -199,13 +199,20 @@ def test_a_bare_model_is_asked_in_a_format_of_its_provider(
     model: tuple[str, str], families: Any, wire: str
 ) -> None:
     """Chat completions first, where there is a choice."""
-    assert wire_of(agent(role(model[0])).revision, PinnedModel("main", *model), families) == wire
+    assert (
+        wire_of(agent(role(model[0])).revision, [PinnedModel("main", *model)], lambda provider: families)
+        == wire
+    )
 
 
 def test_a_provider_without_a_format_for_tools_is_refused() -> None:
     """Embeddings answer no question."""
     with pytest.raises(UsageError, match="provider mine speaks no format"):
-        wire_of(agent(role("x")).revision, PinnedModel("main", "x", "mine"), ("openai-embeddings",))
+        wire_of(
+            agent(role("x")).revision,
+            [PinnedModel("main", "x", "mine")],
+            lambda provider: ("openai-embeddings",),
+        )
 
 
 def test_an_agent_that_calls_no_model_has_no_way_out_and_no_money() -> None:

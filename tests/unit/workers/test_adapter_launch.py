@@ -120,3 +120,11 @@ def test_no_secret_of_the_order_is_in_the_environment() -> None:
     text = repr(contract_environment(task, Owner(1, 1), "/w", 1))
     for secret in ("424242", "g-secret", "r-key", task.attempt_id, task.slot_id):
         assert secret not in text
+
+
+def test_an_agent_that_is_talked_to_gets_its_command_as_it_is() -> None:
+    """Its standard input is the talk; no shell stands between."""
+    agent = {"kind": "acp", "run": {"command": ["/opt/agent/run", "a b"]}, "acp": {"permission": "reject"}}
+    launch = plan_launch(order(agent))
+    assert (launch.argv, launch.permission) == (("/opt/agent/run", "a b"), "reject")
+    assert plan_launch(order({"kind": "nop"})).permission is None

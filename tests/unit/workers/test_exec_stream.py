@@ -317,3 +317,83 @@ def test_a_container_removed_by_somebody(make_engine: MakeEngine) -> None:
     engine.states = [ContainerGoneError("exec_inspect", "NotFound", "", 404)]
     with pytest.raises(ContainerGoneError):
         run(engine)
+
+
+class Echo:
+    """A talk that sends `first`, answers every piece with as many bytes, and is over after `enough` bytes."""
+
+    def __init__(self, first: bytes = b"", enough: int = 1 << 30) -> None:
+        self.out, self.heard_bytes, self.enough = bytearray(first), bytearray(), enough
+
+    def heard(self, data: bytes) -> None:
+        self.heard_bytes += data
+        self.out += b"." * len(data)
+
+    def waiting(self) -> bytes:
+        return bytes(self.out[:65_536])
+
+    def sent(self, count: int) -> None:
+        del self.out[:count]
+
+    def over(self) -> bool:
+        return len(self.heard_bytes) >= self.enough
+
+
+def test_a_talk_over_the_streams(make_engine: MakeEngine) -> None:
+    """Standard output is heard and kept, standard error only kept; it ends when there is no more to say."""
+    got = bytearray()
+
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(HEAD + frame(2, b"warning"))
+        connection.settimeout(10)
+        while len(got) < 1_000_000:
+            got.extend(connection.recv(65_536))
+        connection.sendall(frame(1, b"ab") + frame(1, b"c"))
+        connection.recv(1)
+
+    engine = make_engine(serve)
+    engine.states = [{"Running": True, "ExitCode": None}]
+    talk = Echo(b"x" * 1_000_000, enough=3)
+    result = run(engine, dialogue=talk)
+    assert (result.end, result.exit_code) == (StreamEnd.TALK_OVER, None)
+    assert bytes(got) == b"x" * 1_000_000 and bytes(talk.heard_bytes) == b"abc" == bytes(result.stdout)
+    assert bytes(result.stderr) == b"warning" and engine.created["stdin"] is True
+
+
+def test_a_talk_that_nobody_listens_to_ends_at_the_deadline(make_engine: MakeEngine) -> None:
+    """A full pipe keeps no thread of ours."""
+    over = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(HEAD)
+        over.wait(10)
+
+    engine = make_engine(serve)
+    engine.states = [{"Running": True, "ExitCode": None}]
+    result = run(engine, deadline=time.monotonic() + 0.3, dialogue=Echo(b"x" * (16 << 20)))
+    over.set()
+    assert result.end is StreamEnd.DEADLINE
+
+
+def test_a_talk_that_is_broken_off_unread(make_engine: MakeEngine) -> None:
+    """The connection is reset then; the engine is asked how the command ended."""
+    engine = make_engine(holding(HEAD))
+    engine.states = [{"Running": False, "ExitCode": 7}]
+    result = run(engine, dialogue=Echo(b"x" * (16 << 20)))
+    assert (result.end, result.exit_code) == (StreamEnd.EOF, 7)
+
+
+def test_a_talk_with_a_command_that_ended(make_engine: MakeEngine) -> None:
+    """Its end is that of any command, whatever is still to be said."""
+    engine = make_engine(lambda c: c.sendall(HEAD + frame(1, b"out")))
+    engine.states = [{"Running": False, "ExitCode": 7}]
+    result = run(engine, dialogue=Echo(b"x" * 100_000))
+    assert (result.end, result.exit_code) == (StreamEnd.EOF, 7)
+
+
+def test_a_talk_hears_nothing_beyond_the_cap(make_engine: MakeEngine) -> None:
+    """The cap covers what is said in it."""
+    engine = make_engine(holding(HEAD + frame(1, b"y" * 2_000)))
+    talk = Echo()
+    assert run(engine, dialogue=talk).end is StreamEnd.OUTPUT_CAP
+    assert len(talk.heard_bytes) == 1_000

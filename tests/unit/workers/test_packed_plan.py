@@ -77,3 +77,14 @@ def test_an_instruction_that_is_too_long_for_an_argument_is_refused() -> None:
     planned(instruction="é" * (MAX_ARGUMENT_BYTES // 2))
     with pytest.raises(InstructionTooLongError):
         planned(instruction="é" * (MAX_ARGUMENT_BYTES // 2 + 1))
+
+
+def test_an_agent_that_is_talked_to_keeps_its_standard_input(tmp_path: Path) -> None:
+    """Run by a real shell: what is written to it arrives, not the instruction."""
+    launch = parse_profile(GOOD, "sample").launch
+    argv, _ = plan(launch, TryContext(VALUES, "openai-chat"), attached=True)
+    command = [part.replace("/opt/agent/app/bin/sample", "cat") for part in argv]
+    command = command[: command.index("cat") + 1]
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, env=environment, input=b"a line\n", capture_output=True, check=True)
+    assert done.stdout == b"a line\n" and (tmp_path / "plain").exists()

@@ -31,7 +31,8 @@ Run = Callable[[str, float], CommandResult]
 
 @dataclass(frozen=True)
 class ShellTask:
-    """One attempt. `deadline` in seconds of the monotonic clock; `socket` and `token` are its lane's.
+    """One attempt. `deadline` in seconds of the monotonic clock; `socket` and `token` are its lane's, for an
+    agent that is asked over a link of its own there is none.
 
     `max_output_tokens` bounds one answer of the model, None leaves that to the relay. `workdir` is only
     named to the model: the callback is what starts shells there.
@@ -40,7 +41,7 @@ class ShellTask:
     instruction: str
     model: str
     family: Family
-    socket: Path
+    socket: Path | None
     token: str = field(repr=False)
     deadline: float
     max_output_tokens: int | None
@@ -62,7 +63,13 @@ def drive(
     to it for the time of a command. Raises `UnspokenFamilyError`, and what `run` raises goes through.
     """
     bounds = Bounds(task.deadline, stop, now, sleep)
-    return _Drive(task, run, bounds, link or RelayClient(task.socket)).to_the_end()
+    return _Drive(task, run, bounds, link or _relay(task)).to_the_end()
+
+
+def _relay(task: ShellTask) -> Link:
+    if task.socket is None:
+        raise ValueError("neither a lane nor a link to ask over")
+    return RelayClient(task.socket)
 
 
 class _Drive:

@@ -13,7 +13,8 @@ class Why(StrEnum):
     finished: the model answered without a command. length: the same, but its answer was cut at the output
     limit. refused: the relay or the provider refused a call (money, steps, policy, a request it does not
     take). provider: no usable answer, however often it was asked. deadline, stopped: from outside. relay:
-    the relay could not be reached, or ended the try for trouble of the platform.
+    the relay (or an agent's own endpoint) could not be reached, or ended the try for trouble of the platform.
+    lacking: the task has what this agent cannot use, so that nothing was asked.
     """
 
     FINISHED = "finished"
@@ -23,6 +24,7 @@ class Why(StrEnum):
     DEADLINE = "deadline"
     STOPPED = "stopped"
     RELAY = "relay"
+    LACKING = "lacking"
 
 
 @dataclass(frozen=True)

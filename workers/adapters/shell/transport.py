@@ -22,7 +22,7 @@ ANSWER_LIMIT_BYTES: Final = 32 << 20
 MAX_DEPTH: Final = 100
 """Nesting of an answer: what goes back into the history stays below the relay's own limit of 128."""
 
-_OURS: Final[Mapping[str, str]] = {
+OURS: Final[Mapping[str, str]] = {
     "content-type": "application/json",
     "accept": "application/json",
     "user-agent": "assize-shell/1",
@@ -56,24 +56,33 @@ class RelayClient:
 
     def post(self, path: str, headers: Mapping[str, str], body: Mapping[str, Any], bounds: Bounds) -> Answer:
         """See `Link`. `path` is percent-encoded already."""
-        raw = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         connection = _Connection(self._socket_path, bounds)
         try:
-            # A model can print half of a surrogate pair, which nothing on the way would accept.
-            connection.request("POST", path, raw.encode("utf-8", "replace"), {**_OURS, **headers})
+            connection.request("POST", path, encoded(body), {**OURS, **headers})
             with connection.getresponse() as response:
-                return _read(response)
+                return read_answer(response, ANSWER_LIMIT_BYTES)
         except (OSError, http.client.HTTPException) as error:
             raise LinkBrokenError(f"no whole answer from the relay ({type(error).__name__})") from None
         finally:
             connection.close()
 
 
-def _read(response: http.client.HTTPResponse) -> Answer:
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """The bytes of a call's body."""
+    raw = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # A model can print half of a surrogate pair, which nothing on the way would accept.
+    return raw.encode("utf-8", "replace")
+
+
+def read_answer(response: http.client.HTTPResponse, limit_bytes: int) -> Answer:
+    """The whole answer; without a body where it is longer than `limit_bytes`.
+
+    Raises `OSError` or `HTTPException` for one that breaks off.
+    """
     if response.length is None and not response.chunked:
         raise http.client.HTTPException("an answer without an end of its own, as of a head that breaks off")
-    raw = response.read(ANSWER_LIMIT_BYTES + 1)
-    fits = len(raw) <= ANSWER_LIMIT_BYTES
+    raw = response.read(limit_bytes + 1)
+    fits = len(raw) <= limit_bytes
     if fits and response.length:  # a read with a limit does not complain about a body that breaks off
         raise http.client.IncompleteRead(raw, response.length)
     headers = {name.lower(): value for name, value in response.getheaders()}

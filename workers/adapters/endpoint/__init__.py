@@ -1,0 +1,1 @@
+"""Agents at their own HTTP address: the platform keeps the loop (reference/agents.md section 6)."""
