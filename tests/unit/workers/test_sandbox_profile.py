@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from workers.errors import SandboxMismatchError
+from workers.sandbox import seccomp
 from workers.sandbox.profile import (
     FORWARDER_UID,
     GRADER_CAPABILITIES,
@@ -65,7 +66,8 @@ def test_the_profile(grader: bool) -> None:
     host = body(grader)["HostConfig"]
     assert host["NetworkMode"] == "none"
     assert host["CapDrop"] == ["ALL"] and host["CapAdd"] == (list(GRADER_CAPABILITIES) if grader else [])
-    assert host["SecurityOpt"] == ["no-new-privileges:true"] and host["Privileged"] is False
+    assert host["SecurityOpt"] == ["no-new-privileges:true", seccomp.option(sized=False)]
+    assert host["Privileged"] is False
     assert host["Memory"] == host["MemorySwap"] == 128 << 20
     assert host["NanoCpus"] == 1_500_000_000 and host["PidsLimit"] == 64
     assert host["AutoRemove"] is False and host["OomKillDisable"] is False
@@ -214,7 +216,8 @@ def test_the_forwarder() -> None:
     assert (asked["Entrypoint"], asked["Cmd"]) == (["python3"], ["-I", "x.py"])
     assert asked["User"] == f"{FORWARDER_UID}:{FORWARDER_UID}" != body()["User"]
     assert host["ReadonlyRootfs"] is True and host["CapDrop"] == ["ALL"] and host["CapAdd"] == []
-    assert host["SecurityOpt"] == ["no-new-privileges:true"] and host["NetworkMode"] == "none"
+    assert host["SecurityOpt"] == ["no-new-privileges:true", seccomp.option(sized=False)]
+    assert host["NetworkMode"] == "none"
     assert host["Memory"] == host["MemorySwap"] == 128 << 20 and host["PidsLimit"] == 16
     assert host["Mounts"] == [{"Type": "bind", "Source": "/host/relay", "Target": "/relay", "ReadOnly": True}]
     verify_created(asked, inspected(asked))
