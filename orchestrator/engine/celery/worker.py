@@ -7,11 +7,13 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from celery import signals  # type: ignore[import-untyped]
+from celery.platforms import SecurityWarning  # type: ignore[import-untyped]
 from sqlalchemy.exc import SQLAlchemyError
 
 from orchestrator.engine.base import Callbacks
@@ -102,6 +104,8 @@ class Worker:
         self._child_setup = ChildSetup(
             setup.database_url, setup.times, worker_id, setup.open_shop, self._say_unfit
         )
+        # Celery warns of workers that run as root for the sake of pickle; only JSON is accepted here.
+        warnings.filterwarnings("ignore", category=SecurityWarning)
         app = make_app(setup.broker, setup.changes)
         app.task(name=TASK_NAME, shared=False)(self._try)
         keeper = self._keeper(ledger, worker_id)
