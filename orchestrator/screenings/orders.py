@@ -152,12 +152,13 @@ class Bench:
             relay=self.metering.terms if self.metering else None,
             suspect_elsewhere=suspect_elsewhere,
             disk=effective_disk(self.pack, task, self.conditions.disk),
-            endpoint=self._endpoint(),
-            **self._services(task, attempt_id, owner_id),
+            **self._around(task, attempt_id, owner_id),
         )
 
-    def _services(self, task: PackTask, attempt_id: str, owner_id: str) -> dict[str, Any]:
+    def _around(self, task: PackTask, attempt_id: str, owner_id: str) -> dict[str, Any]:
+        """What there is beside the agent's container: services, and an agent at its own endpoint."""
         return {
+            "endpoint": self._endpoint(),
             "pod": self._pod(task, attempt_id, owner_id),
             "mcp_servers": semantics.mcp_servers(task.task),
         }

@@ -11,6 +11,7 @@ import pytest
 from orchestrator.observations import Death
 from orchestrator.sidecars import MAX_SIDECARS, Health, Sidecar
 from workers.errors import SandboxMismatchError
+from workers.sandbox import seccomp
 from workers.sandbox.announcement import PodError
 from workers.sandbox.health import health_of
 from workers.sandbox.profile import Place, forwarder_body, sidecar_body, verify_created
@@ -49,7 +50,8 @@ def test_the_body_of_a_service() -> None:
     found = body(environment=(("A", "b"),), memory_bytes=64 << 20, cpus_milli=500, pids=9, hostname="h")
     host = found["HostConfig"]
     assert (host["CapDrop"], host["CapAdd"], host["Privileged"]) == (["ALL"], [], False)
-    assert host["SecurityOpt"] == ["no-new-privileges:true"] and host["Mounts"] == []
+    assert host["SecurityOpt"] == ["no-new-privileges:true", seccomp.option(sized=False)]
+    assert host["Mounts"] == []
     assert (host["Memory"], host["NanoCpus"], host["PidsLimit"]) == (64 << 20, 500_000_000, 9)
     assert (host["NetworkMode"], host["Dns"]) == ("net-id", ["127.0.0.1"])
     assert host["ExtraHosts"] == ["db:10.214.3.19", "main:10.214.3.18"]
