@@ -1,0 +1,99 @@
+"""What campaigns keep in the home: relays of ended attempts, packs and agents by digest, one signer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.agents import registry
+from orchestrator.engine.stub import plan_stub
+from orchestrator.home import Home
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.owners import register
+from orchestrator.ledger.transitions import Claim, cancel, claim, queue, start, stop_attempt
+from orchestrator.screenings.bundling import write_file
+from orchestrator.screenings.kept import KeptError, _agent, _keep_pack, kept_agent, kept_pack
+from orchestrator.screenings.notary import only_one
+from orchestrator.screenings.relay_checks import relay_violations
+
+BEAT = 20_000
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home").prepare()
+
+
+@pytest.fixture
+def ledger(home: Home) -> Iterator[Ledger]:
+    opened = open_ledger(home.database_url)
+    yield opened
+    opened.close()
+
+
+def running(ledger: Ledger) -> Claim:
+    screening = plan_stub(ledger, ["a"], tries=1)
+    start(ledger, screening, who="test")
+    queue(ledger, screening, 1)
+    held = claim(ledger, screening, register(ledger).id, lease_ms=120_000)
+    assert held is not None
+    return held
+
+
+def wrote(home: Home, held: Claim, late_ms: int) -> None:
+    """The relay of the attempt wrote so much later than now."""
+    path = home.root / "relay" / held.attempt_id / "agent" / "transcript.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}\n")
+    at = path.stat().st_mtime + late_ms / 1000
+    os.utime(path, (at, at))
+
+
+@pytest.mark.parametrize(("cancelled", "number"), [(False, 8), (True, 13)])
+def test_a_key_that_outlived_its_lease_is_named(
+    home: Home, ledger: Ledger, cancelled: bool, number: int
+) -> None:
+    """Invariants 8 and 13: one heartbeat of delay is allowed, a call after it is a violation."""
+    held = running(ledger)
+    wrote(home, held, 10 * BEAT)
+    assert relay_violations(home, ledger, beat_ms=BEAT) == []  # it lives
+    if cancelled:
+        cancel(ledger, held.screening_id, who="test")
+    stop_attempt(ledger, held, who="test")
+    assert [one.number for one in relay_violations(home, ledger, beat_ms=BEAT)] == [number]
+    wrote(home, held, 0)
+    assert relay_violations(home, ledger, beat_ms=BEAT) == []
+
+
+def test_what_is_kept_is_what_was_planned_or_refused(home: Home) -> None:
+    """A worker runs what the ledger's digests name, or nothing: missing and altered are one sentence each."""
+    from orchestrator.packs.catalog import resolve
+
+    pack = resolve(home, "coding-core").load()
+    with pytest.raises(KeptError, match="not kept"):
+        kept_pack(home, pack.digest)
+    _keep_pack(home, pack)
+    _keep_pack(home, pack)
+    assert kept_pack(home, pack.digest).digest == pack.digest
+    oracle = registry.resolve(home, "oracle")
+    with pytest.raises(KeptError, match="not kept"):
+        kept_agent(home, oracle.digest)
+    write_file(_agent(home, oracle.digest), oracle.revision.canonical_bytes())
+    assert kept_agent(home, oracle.digest).revision == oracle.revision
+    nop = registry.resolve(home, "nop")
+    write_file(_agent(home, oracle.digest), nop.revision.canonical_bytes())
+    with pytest.raises(KeptError, match="altered"):
+        kept_agent(home, oracle.digest)
+
+
+def test_one_process_signs_at_a_time(tmp_path: Path) -> None:
+    """Two signers would certify an attempt twice; the later one leaves it to the first."""
+    folder = tmp_path
+    with only_one(folder) as first, only_one(folder) as second:
+        assert (first, second) == (True, False)
+    with only_one(folder) as third:
+        assert third
