@@ -52,4 +52,4 @@ say "installing the locked Python packages into .venv"
 say "installing assize into .venv"
 # A plain entry on the path and compiled modules: a short command spends half of its time on imports.
 .venv/bin/python -m pip install -qq --no-deps --no-build-isolation --config-settings editable_mode=compat --editable .
-.venv/bin/python -m compileall -q orchestrator workers scoring sandbox_images
+.venv/bin/python -m compileall -q -x packs/bundled orchestrator workers scoring sandbox_images

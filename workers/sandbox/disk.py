@@ -24,6 +24,10 @@ _SOONEST_S: Final = 0.002
 _FAST_BYTES_S: Final = 16 << 30
 """Several times faster than disks are: what is left is looked at often before it can be gone."""
 ANYWAY_S: Final = 2.0
+_PACE_BYTES_S: Final = 8 << 30
+"""Faster than disks are: in any case it is measured again before half of what is left can be written."""
+_QUIET_REST: Final = 10
+"""After a measurement in any case, this many times as long without one, unless it showed that much goes on."""
 _SIGN: Final = 2
 """A measurement is due when this part of what may still be written has gone from the disk."""
 _LEAST: Final = 16
@@ -86,7 +90,7 @@ class DiskWatch:
         self._sign_files = limit_files
         self._rest_until = 0.0
         self._anyway_s = anyway_s
-        self._anyway_at = float("inf") if anyway_s is None else time.monotonic() + anyway_s
+        self._anyway_at = time.monotonic() + self._anyway_in(0.0)
 
     def due(self) -> Due | None:
         """Cheap enough for every look: one system call."""
@@ -112,7 +116,7 @@ class DiskWatch:
         before the disk has lost that much.
         """
         started, now = time.monotonic(), self._free()
-        written = self._written_bytes()
+        written, before = self._written_bytes(), self._limit_bytes - self._left_bytes
         over = written > self._limit_bytes or (self._asks_for_files(now) and self._too_many_files())
         if now is not None and self._base is not None:
             self._base = now
@@ -121,9 +125,15 @@ class DiskWatch:
         self._sign_files = max(1, self._limit_files // _SIGN)
         took_s = time.monotonic() - started
         self._rest_until = time.monotonic() + _REST * took_s
-        if self._anyway_s is not None:
-            self._anyway_at = time.monotonic() + max(self._anyway_s, 10 * took_s)
+        is_busy = written - before >= self._limit_bytes // _LEAST
+        self._anyway_at = time.monotonic() + self._anyway_in(took_s if is_busy else _QUIET_REST * took_s)
         return over
+
+    def _anyway_in(self, least_s: float) -> float:
+        """When to measure whatever the disk says: what a neighbour deletes hides what is written meanwhile."""
+        if self._anyway_s is None:
+            return float("inf")
+        return max(min(self._anyway_s, self._left_bytes / _PACE_BYTES_S), least_s)
 
     def _asks_for_files(self, now: Free | None) -> bool:
         """Where counting them is dear, only when many have gone."""

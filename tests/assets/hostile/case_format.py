@@ -56,13 +56,17 @@ class CaseFileError(ValueError):
 
 @dataclass(frozen=True)
 class Needs:
-    """What a case asks for: disk `profile`, a `runtime` of its own, `relay`, helper functions, a judge."""
+    """What a case asks for: disk `profile`, a `runtime` of its own, `relay`, helper functions, a judge.
+
+    A `crowd` of writers may pass a polled limit by more than one writer does (docs/hardening.md).
+    """
 
     profile: Literal["strict", "writable"] = "strict"
     runtime: str | None = None
     relay: bool = False
     helpers: tuple[str, ...] = ()
     judge: bool = False
+    crowd: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class _Unknown(ValueError):
 
 
 def _needs(text: str) -> Needs:
-    """`profile=strict|writable`, `runtime=NAME`, `relay`, `helper NAME()`, `pack with LLM judge`; by `;`."""
+    """`profile=strict|writable`, `runtime=NAME`, `relay`, `helper NAME()`, `pack with LLM judge`, `crowd`."""
     found: dict[str, Any] = {}
     helpers: list[str] = []
     for part in (one.strip() for one in text.split(";")):
@@ -108,7 +112,7 @@ def _needs(text: str) -> Needs:
         helper = _HELPER.fullmatch(part)
         if helper and helper[1] in HELPERS:
             helpers.append(helper[1])
-        elif part in ("relay", "pack with LLM judge"):
+        elif part in ("relay", "crowd", "pack with LLM judge"):
             found["judge" if "judge" in part else part] = True
         elif (key == "profile" and value in ("strict", "writable")) or (key == "runtime" and value):
             found[key] = value

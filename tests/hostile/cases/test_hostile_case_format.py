@@ -76,6 +76,7 @@ def test_needs_are_read_whole(hostile_part: Part) -> None:
         assert (found.relay, found.helpers, found.profile) == (relay, helpers, profile)
     assert case_format._needs("runtime=runsc").runtime == "runsc"
     assert case_format._needs("pack with LLM judge").judge
+    assert case_format._needs("profile=writable; crowd").crowd
     assert len(case_format.read_cases(ASSETS / "agents.json")) == len(text["agents"])
 
 

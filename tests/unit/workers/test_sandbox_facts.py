@@ -340,12 +340,16 @@ def test_a_neighbour_that_deletes_hides_nobody(clock: list[float]) -> None:
     disk = Disk()
     watch = disk.watch(anyway_s=2.0)
     disk.lose(-100 * GIB)
-    disk.written = 11 * GIB
+    disk.written = 6 * GIB
     assert watch.due() is None
     clock[0] += 2.1
-    assert watch.due() is Due.ANYWAY and watch.measure()
-    disk.written, disk.many = 0, True
+    assert watch.due() is Due.ANYWAY and not watch.measure()
     assert watch.due() is None, "not asked again at once"
+    clock[0] += 0.6
+    assert watch.due() is Due.ANYWAY, "the less is left, the sooner"
+    disk.written = 11 * GIB
+    assert over(watch)
+    disk.written, disk.many = 0, True
     clock[0] += 2.1
     assert over(watch)
 
