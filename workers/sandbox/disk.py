@@ -27,7 +27,7 @@ ANYWAY_S: Final = 2.0
 _PACE_BYTES_S: Final = 8 << 30
 """Faster than disks are: in any case it is measured again before half of what is left can be written."""
 _QUIET_REST: Final = 10
-"""After a measurement in any case, this many times as long without one, unless it showed that much goes on."""
+"""After a measurement in any case, this many times as long without one, unless much goes on."""
 _SIGN: Final = 2
 """A measurement is due when this part of what may still be written has gone from the disk."""
 _LEAST: Final = 16
@@ -130,7 +130,7 @@ class DiskWatch:
         return over
 
     def _anyway_in(self, least_s: float) -> float:
-        """When to measure whatever the disk says: what a neighbour deletes hides what is written meanwhile."""
+        """When to measure whatever the disk says: what a neighbour deletes hides what is written."""
         if self._anyway_s is None:
             return float("inf")
         return max(min(self._anyway_s, self._left_bytes / _PACE_BYTES_S), least_s)
