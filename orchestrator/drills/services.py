@@ -13,10 +13,10 @@ _LISTENS: Final = "exec python3 -c \"import socket; socket.create_server(('0.0.0
 _ENDS_IT: Final = (
     "python3 -c \"import socket, time; at = ('beside', 7000)\n"
     "while True:\n"
-    "    try: socket.create_connection(at).close(); time.sleep(0.1)\n"
+    "    try: socket.create_connection(at, 2).close(); time.sleep(0.1)\n"
     '    except OSError: break"'
 )
-"""Until nobody listens any more."""
+"""Until nobody listens any more; with the container its address goes, and a call to nobody has no end."""
 
 SERVICES: Final = (
     Row(

@@ -107,7 +107,9 @@ def test_a_whole_home_is_ready(cli: Any, fake: FakeEngine, home: Home) -> None:
     ran = cli("doctor", "--json", home=home.root)
     data = json.loads(ran.out)
     assert (ran.code, data["schema"], data["ready"]) == (0, "assize.doctor/1", True)
-    assert {one["health"] for one in data["checks"]} == {"ok"}
+    # No engine has everything: one that remaps users gives sized places to root.
+    warned = [one["check"] for one in data["checks"] if one["health"] != "ok"]
+    assert warned == ["strict disk", "loop disk"]
     assert {frozenset(one) for one in data["checks"]} == {
         frozenset({"check", "health", "detail", "mend", "blocks"})
     }
