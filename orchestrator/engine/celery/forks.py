@@ -1,34 +1,46 @@
 """A thread that uses the database beside a pool that forks: no fork while it is inside.
 
 A child inherits every lock that another thread held at the fork, for ever (SQLite and libpq have locks of
-their own). The keeper's steps are short, so a fork waits for the end of one.
+their own). The keeper's steps are short, so a fork waits for the end of one. And no connection may be open
+at that moment: what a child inherits of SQLite says that its process holds locks on the file, which the
+system gave to its parent alone.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
+def _nothing() -> None:
+    """Nothing is to be done."""
+
+
 class ForkGuard:
-    """Hold it around work that must not be cut in two by a fork of this process."""
+    """Hold it around work that must not be cut in two by a fork of this process.
+
+    `before_fork` is called when nobody holds it and a fork is about to happen.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self.before_fork: Callable[[], None] = _nothing
         os.register_at_fork(
             before=self._before, after_in_parent=self._after_in_parent, after_in_child=self._after_in_child
         )
 
     def _before(self) -> None:
         self._lock.acquire()
+        self.before_fork()
 
     def _after_in_parent(self) -> None:
         self._lock.release()
 
     def _after_in_child(self) -> None:
         self._lock = threading.RLock()
+        self.before_fork = _nothing
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -126,11 +126,13 @@ class Worker:
             quiet=True,
             **worker_arguments(),
         )
+        self._guard.before_fork = ledger.close
         keeper.start()
         try:
             worker.start()
         finally:
             keeper.stop()
+            self._guard.before_fork = _nothing
             for one, receiver in connected:
                 one.disconnect(receiver)
         return int(worker.exitcode or 0)
