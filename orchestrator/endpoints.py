@@ -11,7 +11,6 @@ Without an entry nothing is sent anywhere: an agent's revision alone opens no co
 
 from __future__ import annotations
 
-import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Final
@@ -21,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from orchestrator.agents.endpoint import Endpoint
 from orchestrator.errors import UsageError
 from orchestrator.packs.validation import sentences
+from orchestrator.providers import configured_key
 
 FILE_NAME: Final = "endpoints.toml"
 
@@ -46,12 +46,7 @@ class Listed(BaseModel):
 
     def key(self) -> str | None:
         """The key, read by workers only; None where none is configured or there."""
-        if self.key_file is not None:
-            try:
-                return self.key_file.read_text("utf-8").strip() or None
-            except (OSError, UnicodeDecodeError):
-                return None
-        return os.environ.get(self.key_env or "") or None
+        return configured_key(self.key_file, self.key_env)
 
 
 def listed(path: Path, endpoint: Endpoint) -> Listed:

@@ -48,6 +48,16 @@ class ProviderError(UsageError):
     code = "provider"
 
 
+def configured_key(key_file: Path | None, key_env: str | None) -> str | None:
+    """A key as an operator names it: the file's content, else the variable's; None where there is neither."""
+    if key_file is not None:
+        try:
+            return key_file.read_text("utf-8").strip() or None
+        except (OSError, UnicodeDecodeError):
+            return None
+    return os.environ.get(key_env or "") or None
+
+
 class Account(BaseModel):
     """One provider account of this house.
 
@@ -74,12 +84,7 @@ class Account(BaseModel):
 
     def key(self) -> str | None:
         """The key: the file's content, else the variable's; None when there is neither. Workers only."""
-        if self.key_file is not None:
-            try:
-                return self.key_file.read_text("utf-8").strip() or None
-            except (OSError, UnicodeDecodeError):
-                return None
-        return os.environ.get(self.key_env or "") or None
+        return configured_key(self.key_file, self.key_env)
 
     def where(self) -> str:
         """Where the key is looked for, for messages."""

@@ -12,10 +12,10 @@ from orchestrator.engine.celery.keeper import Keeper
 from orchestrator.engine.celery.times import Times
 from orchestrator.ledger import hosts, queries
 from orchestrator.ledger.hosts import WorkerRole
-from orchestrator.ledger.states import OPEN_SCREENINGS, SlotState
+from orchestrator.ledger.states import SlotState
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.kept import keep
-from orchestrator.screenings.launch import WHO, Launch, Outcome, has_summary
+from orchestrator.screenings.launch import WHO, Launch, Outcome, concluded, has_summary
 from orchestrator.screenings.notary import Notary
 from orchestrator.screenings.workshop import Caretaker
 
@@ -82,10 +82,4 @@ def run_on_hosts(
             result = campaign.run(ids, 0)
     finally:
         hosts.leave(installation.ledger, worker_id)
-    bundles = {}
-    for one in launches:
-        if result.states[one.screening_id] not in OPEN_SCREENINGS:
-            path = one.certifier.close()
-            if path is not None:
-                bundles[one.screening_id] = path
-    return Outcome(result, bundles, tuple(dict.fromkeys(warnings)))
+    return concluded(launches, result, warnings)

@@ -277,6 +277,11 @@ def run(
         engine = LocalEngine(installation.ledger, callbacks, settings, who=WHO)
         with guard(engine):
             result = engine.run([one.screening_id for one in launches], parallel)
+    return concluded(launches, result, warnings)
+
+
+def concluded(launches: Sequence[Launch], result: RunResult, warnings: Sequence[str]) -> Outcome:
+    """After a run, whatever engine ran it: what is complete is closed, and its bundle written."""
     bundles = {}
     for one in launches:
         if result.states[one.screening_id] not in OPEN_SCREENINGS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,9 @@ if TYPE_CHECKING:  # most tests need neither server nor driver
     from tests.assets.services.redis import RedisServer
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """One PostgreSQL server for all tests of the session; a test that stops it makes its own instead."""
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """A server of one's own, stopped at the end whatever happens."""
     from tests.assets.services.postgres import PostgresServer
 
     server = PostgresServer()
@@ -24,6 +25,13 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One PostgreSQL server for all tests of the session; a test that stops it makes its own instead."""
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture
@@ -47,14 +55,8 @@ def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
     """A server of the test's own, to stop, freeze and kill."""
-    from tests.assets.services.postgres import PostgresServer
-
-    server = PostgresServer()
-    try:
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture
