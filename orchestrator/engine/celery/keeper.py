@@ -46,7 +46,7 @@ class Surroundings:
     - `children`: how many processes of the pool are there now.
     - `tidy`: removes what dead attempts of this host left; asked every `tidy_ms` and after every take-over.
     - `on_drain`: called at every beat while the host is draining.
-    - `quiet`: no fork happens inside of it.
+    - `quiet`: no fork happens inside of it; every step is in it from its first to its last call.
     """
 
     children: Callable[[], int] = _nobody
@@ -136,7 +136,7 @@ class Keeper:
         )
         for name, every_ms, step in steps:
             if self._due.take(name, every_ms) and not self._stopping.is_set():
-                with self._enduring(name):
+                with self._enduring(name), self._around.quiet():
                     step()
 
     @contextmanager
@@ -152,9 +152,8 @@ class Keeper:
             _logger.exception("%s failed", name)
 
     def _reap(self) -> None:
-        with self._around.quiet():
-            found = take_over(self._ledger, self._callbacks, self._watch, who=self._worker_id)
-            hosts.bury(self._ledger)
+        found = take_over(self._ledger, self._callbacks, self._watch, who=self._worker_id)
+        hosts.bury(self._ledger)
         self._reaped = True
         # Refused: its worker came back meanwhile, or another keeper was first.
         lost = [one for one in found if not isinstance(one, Refused)]
@@ -164,26 +163,23 @@ class Keeper:
             self._due.hurry("dispatch")
 
     def _dispatch(self) -> None:
-        with self._around.quiet():
-            messages = window.unsent(self._ledger)
-            times = self._times
-            room = hosts.capacity(self._ledger, beat_ms=times.beat_ms, per_slot=times.window_per_slot)
-            messages += window.fill(self._ledger, room, who=self._worker_id)
-            for screening_id in window.unaffordable(self._ledger):
-                stop_at_cap(self._ledger, screening_id, who=self._worker_id)
-            for screening_id in window.finished(self._ledger):
-                close(self._ledger, screening_id, who=self._worker_id)
+        messages = window.unsent(self._ledger)
+        times = self._times
+        room = hosts.capacity(self._ledger, beat_ms=times.beat_ms, per_slot=times.window_per_slot)
+        messages += window.fill(self._ledger, room, who=self._worker_id)
+        for screening_id in window.unaffordable(self._ledger):
+            stop_at_cap(self._ledger, screening_id, who=self._worker_id)
+        for screening_id in window.finished(self._ledger):
+            close(self._ledger, screening_id, who=self._worker_id)
         self._send(messages)
 
     def _sweep(self) -> None:
-        with self._around.quiet():
-            expected = window.expected(self._ledger)
+        expected = window.expected(self._ledger)
         lengths = self._publisher.lengths(expected)
         if lengths is None:
             return
         short = {queue for queue, count in expected.items() if lengths[queue] < count}
-        with self._around.quiet():
-            messages = window.overdue(self._ledger, short, older_ms=self._times.sweep_ms)
+        messages = window.overdue(self._ledger, short, older_ms=self._times.sweep_ms)
         if messages:
             _logger.warning("%d messages were lost and are sent again", len(messages))
         self._send(messages)
@@ -194,14 +190,13 @@ class Keeper:
             self._publisher.publish(messages)
 
     def _beat(self) -> None:
-        with self._around.quiet():
-            draining = hosts.present_beat(
-                self._ledger,
-                self._worker_id,
-                children=self._around.children(),
-                swept=self._swept,
-                reaped=self._reaped,
-            )
+        draining = hosts.present_beat(
+            self._ledger,
+            self._worker_id,
+            children=self._around.children(),
+            swept=self._swept,
+            reaped=self._reaped,
+        )
         self._swept = self._reaped = False
         if draining:
             self._around.on_drain()

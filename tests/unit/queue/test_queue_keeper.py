@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -161,6 +164,46 @@ def test_a_step_that_fails_does_not_stop_the_others(
     keeper.turn()
     keeper.turn()
     assert publisher.lengths([Q]) == {Q: 4}
+
+
+@pytest.mark.parametrize("name", ["publish", "lengths"])
+def test_nothing_is_sent_or_asked_where_a_fork_could_happen(
+    ledger: Ledger, publisher: Publisher, worker_id: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The broker's client has locks too: a child that was forked inside of one of them stands still for ever.
+
+    The same for what tidies, and for the count of children.
+    """
+    inside, seen = list[str](), Counter[str]()
+
+    @contextmanager
+    def quiet() -> Iterator[None]:
+        inside.append("one more")
+        yield
+        inside.pop()
+
+    def used(what: str) -> None:
+        assert inside, f"{what} was used where a fork could happen"
+        seen[what] += 1
+
+    real = getattr(publisher, name)
+
+    def guarded(what: Any) -> Any:
+        used(name)
+        return real(what)
+
+    monkeypatch.setattr(publisher, name, guarded)
+
+    def children() -> int:
+        used("children")
+        return 2
+
+    around = Surroundings(quiet=quiet, tidy=lambda: used("tidy"), children=children)
+    campaign(ledger)
+    keeper = Keeper(ledger, publisher, CALLBACKS, NOW, worker_id, around)
+    for _ in range(3):
+        keeper.turn()
+    assert seen[name] and seen["tidy"] and seen["children"] and not inside
 
 
 def test_a_follower_tells_the_history_once(ledger: Ledger, publisher: Publisher, worker_id: str) -> None:
