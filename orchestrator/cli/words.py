@@ -18,7 +18,7 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.DISK_LIMIT: "the agent left more data than its disk limit allows",
     Reason.PID_LIMIT: "the agent went over its own limit of processes",
     Reason.OUTPUT_LIMIT: "the agent printed more than its output cap",
-    Reason.CRASH: "the agent ended with an error, and the checks did not pass",
+    Reason.CRASH: "the agent, or its sandbox by its doing, came to an abnormal end without a pass",
     Reason.TOOL_ERROR: "a tool of the agent failed",
     Reason.NO_VERDICT: "the tests ran and left no usable verdict on a grading path that is known to work",
     Reason.TAMPERING: "the verdict's files contradict each other or are not the grader's",
