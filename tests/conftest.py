@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,10 @@ _ANY_SPEED = [HealthCheck.too_slow]
 settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=_ANY_SPEED)
 settings.register_profile("search", deadline=None, max_examples=2_000, suppress_health_check=_ANY_SPEED)
 settings.load_profile(os.environ.get("ASSIZE_HYPOTHESIS", "repeatable"))
+
+# A shell lets what it starts in the background ignore Ctrl-C, which every program under test would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 postgres_server = services.postgres_server
 postgres_url = services.postgres_url

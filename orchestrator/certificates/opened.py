@@ -5,11 +5,13 @@ The only way from an envelope to its content: whoever has an `Opened` has what a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.certificates import dsse, rules, schema
 from orchestrator.certificates.logged import LogChecks
+from orchestrator.certificates.steps import each
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.verification import ed25519
 from orchestrator.verification.errors import Finding, VerificationError
@@ -34,6 +36,17 @@ class Opened:
         """The signed content."""
         content: dict[str, Any] = self.statement["predicate"]
         return content
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """An envelope of which a trusted key signed `covered`, the PAE bytes; its payload has not been read."""
+
+    payload: bytes
+    covered: bytes
+    keyid: str
+    signature: bytes
+    notes: list[Finding]
 
 
 def signer_of(envelope: dsse.Envelope, signed: bytes, trust: TrustRoot) -> tuple[str, bytes, list[Finding]]:
@@ -64,16 +77,31 @@ def _key_findings(trust: TrustRoot, keyid: str, kind: str, issued_at: str) -> li
     return found
 
 
-def open_statement(
-    raw: bytes, kind: str, logs: LogChecks, proof: bytes | None, *, aside: bool = False
-) -> tuple[Opened, int | None]:
-    """Check envelope, signature, form, content and place in the log of one statement; see `read_signed`.
+def _unwrap(raw: bytes, kind: str) -> dsse.Envelope:
+    limit_bytes = schema.PAYLOAD_LIMIT_BYTES[kind]
+    envelope = dsse.decode(raw, dsse.STATEMENT_TYPE, limit_bytes)
+    if len(envelope.payload) > limit_bytes:
+        raise VerificationError("too-large", f"a payload of {len(envelope.payload)} bytes")
+    return envelope
 
-    The index in the log is None where there is no log, or no place in it; `aside` as for `LogChecks.check`.
-    """
-    opened = read_signed(raw, kind, logs.trust)
-    index, more = logs.check(opened, proof, aside=aside)
-    return (replace(opened, findings=(*opened.findings, *more)) if more else opened), index
+
+def _signed(envelope: dsse.Envelope, trust: TrustRoot) -> Signed:
+    covered = envelope.signed_bytes()
+    return Signed(envelope.payload, covered, *signer_of(envelope, covered, trust))
+
+
+def _content(signed: Signed, kind: str, trust: TrustRoot) -> Opened:
+    statement, unknown = schema.read_statement(signed.payload, kind)
+    notes, keyid = signed.notes, signed.keyid
+    if unknown:
+        notes = [*notes, Finding("unknown-fields", "ignored: " + ", ".join(unknown[:20]))]
+    predicate = statement["predicate"]
+    found = rules.contradictions(statement, kind)
+    found += _key_findings(trust, keyid, kind, predicate["time"]["issuedAt"])
+    if predicate["issuer"] != trust.issuer:
+        found.append(Finding("key-usage", f"issuer {predicate['issuer']} is not that of the trust root"))
+    digest = dsse.statement_digest(signed.covered)
+    return Opened(kind, digest, keyid, signed.signature, statement, (*found, *notes))
 
 
 def read_signed(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
@@ -82,18 +110,32 @@ def read_signed(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
     Raises `VerificationError` when there is no content to speak of; contradictions inside good content
     are findings.
     """
-    envelope = dsse.decode(raw, dsse.STATEMENT_TYPE, schema.PAYLOAD_LIMIT_BYTES[kind])
-    if len(envelope.payload) > schema.PAYLOAD_LIMIT_BYTES[kind]:
-        raise VerificationError("too-large", f"a payload of {len(envelope.payload)} bytes")
-    signed = envelope.signed_bytes()
-    keyid, signature, notes = signer_of(envelope, signed, trust)
-    statement, unknown = schema.read_statement(envelope.payload, kind)
-    if unknown:
-        notes.append(Finding("unknown-fields", "ignored: " + ", ".join(unknown[:20])))
-    predicate = statement["predicate"]
-    found = rules.contradictions(statement, kind)
-    found += _key_findings(trust, keyid, kind, predicate["time"]["issuedAt"])
-    if predicate["issuer"] != trust.issuer:
-        found.append(Finding("key-usage", f"issuer {predicate['issuer']} is not that of the trust root"))
-    digest = dsse.statement_digest(signed)
-    return Opened(kind, digest, keyid, signature, statement, (*found, *notes))
+    return _content(_signed(_unwrap(raw, kind), trust), kind, trust)
+
+
+def _placed(
+    opened: Opened, proof: bytes | None, logs: LogChecks, *, aside: bool = False
+) -> tuple[Opened, int | None]:
+    index, more = logs.check(opened, proof, aside=aside)
+    return (replace(opened, findings=(*opened.findings, *more)) if more else opened), index
+
+
+def open_statement(
+    raw: bytes, kind: str, logs: LogChecks, proof: bytes | None, *, aside: bool = False
+) -> tuple[Opened, int | None]:
+    """Check envelope, signature, form, content and place in the log of one statement; see `read_signed`.
+
+    The index in the log is None where there is no log, or no place in it; `aside` as for `LogChecks.check`.
+    """
+    return _placed(read_signed(raw, kind, logs.trust), proof, logs, aside=aside)
+
+
+def open_statements(
+    raws: Sequence[bytes | VerificationError], kind: str, logs: LogChecks, proofs: Sequence[bytes | None]
+) -> list[tuple[Opened, int | None] | VerificationError]:
+    """The same for many, each with its own proof: what `open_statement` returns or raises for each."""
+    trust = logs.trust
+    envelopes = each(lambda raw: _unwrap(raw, kind), raws)
+    signed = each(lambda envelope: _signed(envelope, trust), envelopes)
+    opened = each(lambda one: _content(one, kind, trust), signed)
+    return each(lambda one, proof: _placed(one, proof, logs), opened, proofs)

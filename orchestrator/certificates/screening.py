@@ -7,7 +7,7 @@ decision 2). So every planned try is accounted for here, one by one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from orchestrator.certificates import bundle, schema
 from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.notices import Concerned, Noticed, NoticeSource, gather
 from orchestrator.certificates.opened import Opened, open_statement
+from orchestrator.certificates.steps import AT_ONCE
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import (
     Accounting,
@@ -27,7 +28,7 @@ from orchestrator.certificates.verdict import (
 from orchestrator.certificates.verify import (
     DEFAULT_POLICY,
     Policy,
-    check_try,
+    check_tries,
     read_source,
     with_findings,
 )
@@ -298,6 +299,16 @@ def _evidence(tries: Iterable[TryResult], store: EvidenceStore | None) -> Eviden
     return tally
 
 
+def _on_their_own(
+    files: bundle.ScreeningFiles, logs: LogChecks, store: EvidenceStore | None, policy: Policy
+) -> Iterator[TryResult]:
+    """Every try in order, as it is without its opening."""
+    for at in range(0, len(files.tries), AT_ONCE):
+        numbers, raws = zip(*files.tries[at : at + AT_ONCE], strict=True)
+        proofs = [files.proof_of(number) for number in numbers]
+        yield from check_tries(raws, logs, store=store, policy=policy, numbers=numbers, proofs=proofs)
+
+
 def check_screening(
     files: bundle.ScreeningFiles,
     trust: TrustRoot,
@@ -313,11 +324,9 @@ def check_screening(
     opening, opened_at = open_statement(files.opening, schema.OPENING, logs, files.proof_of("opening"))
     found = [replace(finding, where="opening") for finding in opening.findings]
     plan = {entry["taskId"]: entry for entry in opening.predicate["plan"]}
-    tries = []
-    for number, raw in files.tries:
-        proof = files.proof_of(number)
-        result = check_try(raw, logs, store=store, policy=policy, number=number, proof=proof)
-        tries.append(_bound(result, opening, opened_at, plan, logs))
+    tries = [
+        _bound(result, opening, opened_at, plan, logs) for result in _on_their_own(files, logs, store, policy)
+    ]
     for position, more in _attempt_findings(tries).items():
         tries[position] = with_findings(tries[position], more)
     keyids = [opening.keyid, *(result.keyid for result in tries if result.keyid)]

@@ -7,7 +7,7 @@ return a result whatever they are given; trust comes from the caller's trust roo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,8 @@ from typing import Any, Final
 from orchestrator.certificates import bundle, schema
 from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.notices import Concerned, NoticeSource, gather
-from orchestrator.certificates.opened import Opened, open_statement
+from orchestrator.certificates.opened import Opened, open_statements
+from orchestrator.certificates.steps import each
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.certificates.verdict import EvidenceTally, TryResult, internal
 from orchestrator.evidence.errors import EvidenceError, EvidenceMissingError
@@ -110,25 +111,45 @@ def count_findings(predicate: dict[str, Any], policy: Policy) -> list[Finding]:
     return found
 
 
-def check_try(
-    raw: bytes,
+def check_tries(
+    raws: Sequence[bytes],
     logs: LogChecks,
     *,
     store: EvidenceStore | None = None,
     policy: Policy = DEFAULT_POLICY,
-    number: int = 0,
-    proof: bytes | None = None,
+    numbers: Sequence[int] | None = None,
+    proofs: Sequence[bytes | None] | None = None,
     published: NoticeSource | None = None,
-) -> TryResult:
-    """Everything that one try bundle can be asked on its own; `proof` serves one that carries none.
+) -> list[TryResult]:
+    """Everything that each of some try bundles can be asked on its own; `proofs` serve those that carry none.
 
-    Notices are asked for when the bundle lists some, or when `published` gives them.
+    Notices are asked for when a bundle lists some, or when `published` gives them.
     """
-    try:
-        parts = bundle.decode_try(raw)
-        opened, index = open_statement(parts.envelope, schema.TRY, logs, parts.proof or proof)
-    except VerificationError as error:
-        return TryResult(error.findings, number=number)
+    parts = each(bundle.decode_try, raws)
+    own = [None if isinstance(one, VerificationError) else one.proof for one in parts]
+    proofs = own if proofs is None else [mine or given for mine, given in zip(own, proofs, strict=True)]
+    opened = open_statements(each(lambda one: one.envelope, parts), schema.TRY, logs, proofs)
+    numbers = numbers or [0] * len(raws)
+
+    def concluded(one: tuple[Opened, int | None], part: bundle.TryBundle, number: int) -> TryResult:
+        return _try_result(number, part, *one, logs, store, policy, published)
+
+    return [
+        TryResult(one.findings, number=number) if isinstance(one, VerificationError) else one
+        for number, one in zip(numbers, each(concluded, opened, parts, numbers), strict=True)
+    ]
+
+
+def _try_result(
+    number: int,
+    parts: bundle.TryBundle,
+    opened: Opened,
+    index: int | None,
+    logs: LogChecks,
+    store: EvidenceStore | None,
+    policy: Policy,
+    published: NoticeSource | None,
+) -> TryResult:
     files, found = check_manifest(parts.manifest, opened)
     tally, more = check_evidence(files, store)
     found += more
@@ -172,10 +193,8 @@ def verify_try_bundle(
         raw = read_source(source, bundle.TRY_LIMIT_BYTES)
         logs = logs or LogChecks(trust)
         logs.follow(bundle.chain_of_try(raw))
-        result = with_findings(
-            check_try(raw, logs, store=store, policy=policy, published=published), logs.conclude()
-        )
-        return replace(result, log=logs.standing())
+        (result,) = check_tries([raw], logs, store=store, policy=policy, published=published)
+        return replace(with_findings(result, logs.conclude()), log=logs.standing())
     except VerificationError as error:
         return TryResult(error.findings)
     except Exception as error:  # noqa: BLE001 - whatever breaks here must not read as success

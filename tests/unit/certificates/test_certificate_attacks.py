@@ -16,7 +16,7 @@ from orchestrator.certificates.logged import LogChecks
 from orchestrator.certificates.published import PublishedNotices
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verdict import ScreeningResult, TryResult, Verdict
-from orchestrator.certificates.verify import Policy, verify_try_bundle
+from orchestrator.certificates.verify import Policy, check_tries, verify_try_bundle
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.log.checkpoint import Checkpoint
 from orchestrator.log.memory import CheckpointMemory
@@ -29,6 +29,7 @@ LOG_INDEX = ASSETS / "log" / "index.json"
 ORIGIN = "assize.example/test-lab/log/2026"
 CASES: list[dict[str, Any]] = json.loads(INDEX.read_text())
 ROWS = set(range(1, 49))
+LISTS = b'"notices":{'
 BUNDLES = [case for case in CASES if case["kind"] in ("try", "screening")]
 
 
@@ -67,6 +68,27 @@ def test_file_gets_its_verdict(case: dict[str, Any], case_files: Path, tmp_path:
     assert (result.exit_code, sorted(result.reasons)) == (case["exit"], sorted(case["codes"]))
     notes = sorted({f.code for f in result.findings if f.rule.exit_code == 0})
     assert notes == case["notes"]
+
+
+def test_company_changes_nothing(case_files: Path) -> None:
+    """Every try file gets the same findings among all others, whatever is wrong with those, as alone.
+
+    But for the list of notices in it: a checkpoint of another file may be as large as the list needs.
+    """
+    compared = 0
+    for name in sorted({case["trust"] for case in BUNDLES if case["kind"] == "try"}):
+        root = trust.load(case_files / f"trust-{name}.json")
+        files = [case["file"] for case in BUNDLES if case["kind"] == "try" and case["trust"] == name]
+        raws = [raw for raw in ((case_files / file).read_bytes() for file in files) if LISTS not in raw]
+        alone = [check_tries([raw], LogChecks(root))[0] for raw in raws]
+        numbers = list(range(1, len(raws) + 1))
+        together = check_tries(raws, LogChecks(root), numbers=numbers)
+        assert [one.number for one in together] == numbers
+        assert [(one.findings, one.digest, one.index) for one in together] == [
+            (one.findings, one.digest, one.index) for one in alone
+        ]
+        compared += len(raws)
+    assert compared > 100
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["kind"] == "audit"], ids=lambda c: c["name"])
