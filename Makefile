@@ -24,10 +24,12 @@ demo: setup
 	@echo "==> screening coding-core with oracle and nop" >&2
 	@$(ASSIZE) screen coding-core --agent oracle --agent nop
 
-## make test    run every test (unit, and integration with a real Docker engine)
+## make test    run every test: unit tests on all cores, then what works on a real Docker engine
 test: setup services
-	@echo "==> running the tests" >&2
-	@$(VENV)/bin/pytest
+	@echo "==> running the unit tests" >&2
+	@failed=0; $(VENV)/bin/pytest -n auto --dist worksteal tests/unit || failed=1; \
+	echo "==> running the tests on a real engine" >&2; \
+	$(VENV)/bin/pytest tests/hostile tests/drills tests/integration || failed=1; exit $$failed
 
 ## make bench   print measured ratios as JSON lines; ends with an error when a bar was missed
 bench: setup services

@@ -37,13 +37,16 @@ def _together(*steps: Callable[[], Any]) -> list[Any]:
     return results
 
 
-def test_a_real_deadlock_is_resolved(postgres_ledger: Ledger, postgres_url: str) -> None:
+def test_a_real_deadlock_is_resolved(
+    postgres_ledger: Ledger, postgres_url: str, request: pytest.FixtureRequest
+) -> None:
     """Two units that lock the same two rows in opposite order: both get through, the victim later."""
     first, second = (
         plan_stub(postgres_ledger, ["a"], name="one"),
         plan_stub(postgres_ledger, ["a"], name="two"),
     )
     other = open_ledger(postgres_url)
+    request.addfinalizer(other.close)
     meet = threading.Barrier(2)
     runs: list[str] = []
 
@@ -61,9 +64,9 @@ def test_a_real_deadlock_is_resolved(postgres_ledger: Ledger, postgres_url: str)
     assert _together(
         lambda: lock_both(postgres_ledger, first, second), lambda: lock_both(other, second, first)
     ) == ["done", "done"]
-    assert len(runs) == 3, "one of the two was the victim and ran again"
+    # More than once, if it comes back before the other one has committed.
+    assert len(runs) >= 3 and len(set(runs[2:])) == 1, "one of the two was the victim and ran again"
     assert {row["window_ms"] for row in queries.screenings(postgres_ledger)} == {2}
-    other.close()
 
 
 @pytest.mark.parametrize(
