@@ -40,6 +40,7 @@ postgres_url = services.postgres_url
 empty_postgres_url = services.empty_postgres_url
 own_postgres = services.own_postgres
 redis_server = services.redis_server
+s3_server = services.s3_server
 
 HOME_ID = f"pytest-{os.getpid()}"
 MIB = 1 << 20

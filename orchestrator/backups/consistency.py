@@ -19,6 +19,7 @@ from orchestrator.certificates.logbook import entry_of
 from orchestrator.certificates.trust import TrustRoot
 from orchestrator.custody.roots import RootStore
 from orchestrator.errors import AssizeError
+from orchestrator.evidence.archive import open_store
 from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES, EvidenceManifest, read_withheld
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
@@ -56,7 +57,7 @@ def mismatches(home: Home, ledger: Ledger) -> list[Mismatch]:
         if one.number != 11
     ]
     found += _log(home, ledger)
-    found += _evidence(EvidenceStore(home.evidence), ledger)
+    found += _evidence(open_store(home.evidence), ledger)
     found += _uncertified(ledger)
     return found
 

@@ -14,6 +14,7 @@ from orchestrator.cli.findings import Finding, Health, broken, missing, ok, warn
 from orchestrator.custody.roots import RootStore
 from orchestrator.engine.celery.times import Times
 from orchestrator.errors import AssizeError
+from orchestrator.evidence.archive import VARIABLE, open_store
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.ledger import invariants
@@ -130,7 +131,14 @@ def evidence(home: Home) -> Finding:
             writer.abort()
     except AssizeError as error:
         return missing("evidence store", error.message, "free space or mend the mode of the folder")
-    return ok("evidence store", f"{home.evidence} can be written to")
+    try:
+        store = open_store(home.evidence)
+        store.probe()
+    except AssizeError as error:
+        mend = f"see {VARIABLE} and what boto3 is told (AWS_ENDPOINT_URL_S3, AWS_SHARED_CREDENTIALS_FILE)"
+        return missing("evidence store", error.message, mend)
+    behind = "" if store.archive is None else f", and {store.archive.url} behind it keeps and gives back"
+    return ok("evidence store", f"{home.evidence} can be written to{behind}")
 
 
 def logs(home: Home) -> list[Finding]:

@@ -14,6 +14,7 @@ import click
 
 from orchestrator.cli.output import cell, emit, safe, say
 from orchestrator.errors import AssizeError, NotFoundError, UsageError
+from orchestrator.evidence.archive import open_store
 from orchestrator.evidence.claims import FILE_NAME, Figures, decode
 from orchestrator.evidence.errors import EvidenceAlteredError, EvidenceError, EvidenceMissingError
 from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES, EvidenceFile, EvidenceManifest, Role
@@ -74,7 +75,7 @@ class Found:
 
 def read_manifest(home: Home, digest: str | None) -> Found:
     """The evidence of an attempt by its manifest digest; never raises, `problem` says what is wrong."""
-    store = EvidenceStore(home.evidence)
+    store = open_store(home.evidence)
     if digest is None:
         return Found(store, problem="no evidence was recorded")
     try:

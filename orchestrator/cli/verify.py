@@ -19,6 +19,7 @@ from orchestrator.certificates.verify import verify_try_bundle
 from orchestrator.cli import exits, failures
 from orchestrator.cli.output import emit, home_of, json_option, safe
 from orchestrator.errors import AssizeError, UsageError
+from orchestrator.evidence.archive import open_store
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.log.checkpoint import Checkpoint
@@ -173,7 +174,11 @@ def _store(home: Home, evidence: Path | None, no_evidence: bool) -> EvidenceStor
     folder = evidence or home.evidence
     if evidence is not None and not evidence.is_dir():
         raise UsageError(f"there is no evidence store at {evidence}")
-    return EvidenceStore(folder) if folder.is_dir() and not no_evidence else None
+    if no_evidence:
+        return None
+    # A stranger's folder is all there is; a home may have an archive behind it.
+    store = open_store(folder) if evidence is None else EvidenceStore(folder)
+    return store if folder.is_dir() or store.archive is not None else None
 
 
 def _audit(folder: Path, root: TrustRoot, memory: CheckpointMemory | None) -> tuple[int, dict[str, Any], str]:

@@ -120,8 +120,8 @@ def seal(
 ) -> str:
     """Store the manifest's canonical bytes and the salts of its withheld files; returns its digest.
 
-    `sync` forces every file of the attempt to the disk before the digest is handed out. Raises
-    `EvidenceError` when the salts given are not exactly those of the withheld files.
+    Before that every file is in the store's archive, if it has one; `sync` forces all of them to the disk.
+    Raises `EvidenceError`, also when the salts given are not exactly those of the withheld files.
     """
     secret = withheld or {}
     hidden = {file.path for file in manifest.files if file.sha256 is None}
@@ -134,20 +134,22 @@ def seal(
     if secret:
         side = {path: {"salt": item.salt, "sha256": item.sha256} for path, item in secret.items()}
         store.write_side_file(digest, canonical.encode({"withheld": [{"path": p, **side[p]} for p in side]}))
+    paths = [store.path(file.sha256) for file in manifest.files if file.sha256]
+    paths += [store.path(item.sha256, withheld=True) for item in secret.values()]
+    paths += [store.side_file(digest)] if secret else []
+    paths.append(store.path(digest))
     if sync:
-        paths = [store.path(file.sha256) for file in manifest.files if file.sha256]
-        paths += [store.path(item.sha256, withheld=True) for item in secret.values()]
-        paths += [store.side_file(digest)] if secret else []
-        store.sync([*paths, store.path(digest)])
+        store.sync(paths)
+    store.share(paths)
     return digest
 
 
 def read_withheld(store: EvidenceStore, manifest_digest: str) -> dict[str, WithheldFile]:
     """The salts of a manifest's withheld files by path; empty where this store does not hold them."""
-    path = store.side_file(manifest_digest)
-    if not path.exists():
+    raw = store.read_side_file(manifest_digest)
+    if raw is None:
         return {}
-    data = canonical.decode_strict(path.read_bytes())
+    data = canonical.decode_strict(raw)
     try:
         return {
             item["path"]: WithheldFile(salt=item["salt"], sha256=item["sha256"]) for item in data["withheld"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
 from orchestrator.evidence.errors import (
     EvidenceAlteredError,
@@ -23,6 +23,7 @@ from orchestrator.evidence.errors import (
 )
 
 CHUNK_BYTES: Final = 1 << 20
+_PROBE: Final = b"assize doctor"
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -113,15 +114,30 @@ def address(area: Path, sha256: str) -> Path:
     return area / sha256[:2] / sha256[2:]
 
 
+class Archive(Protocol):
+    """Files by their path below a store's folder, where other hosts can have them; nothing is trusted."""
+
+    @property
+    def url(self) -> str:
+        """Its name, for people."""
+
+    def keep(self, name: str, path: Path) -> None:
+        """Keep a file unless it is there; raises `EvidenceError`."""
+
+    def fetch(self, name: str, path: Path) -> bool:
+        """Write it to the new file `path`; False when there is none. Raises `EvidenceError`."""
+
+
 class EvidenceStore:
-    """One folder of evidence. Many processes may write to it at once.
+    """One folder of evidence, and the archive behind it if there is one. Many processes may use both at once.
 
     Errors of the file system while writing become `EvidenceError`, so that a full disk is one typed
     failure for the caller.
     """
 
-    def __init__(self, root: Path, *, fsync: bool = False) -> None:
+    def __init__(self, root: Path, *, fsync: bool = False, archive: Archive | None = None) -> None:
         self.root = root
+        self.archive = archive
         self._fsync = fsync
         self._blobs = root / "sha256"
         self._withheld = root / "withheld"
@@ -163,13 +179,39 @@ class EvidenceStore:
         return address(self._withheld / "sha256" if withheld else self._blobs, sha256)
 
     def open(self, sha256: str, *, withheld: bool = False) -> BinaryIO:
-        """The blob for reading, unverified; raises `EvidenceMissingError`."""
+        """The blob for reading, fetched if it is not here; unverified. Raises `EvidenceMissingError`."""
+        path = self.path(sha256, withheld=withheld)
         try:
-            return self.path(sha256, withheld=withheld).open("rb")
+            return path.open("rb")
         except FileNotFoundError:
-            raise EvidenceMissingError(f"evidence {sha256[:12]} is not in the store {self.root}") from None
+            if not self._fetch(path, sha256):
+                where = f"{self.root}" if self.archive is None else f"{self.root} nor in {self.archive.url}"
+                raise EvidenceMissingError(f"evidence {sha256[:12]} is not in the store {where}") from None
+            return path.open("rb")
         except OSError as error:
             raise EvidenceError(f"evidence {sha256[:12]} cannot be read: {error.strerror}") from error
+
+    def _fetch(self, target: Path, sha256: str | None) -> bool:
+        """Take a file from the archive; where a digest is given it appears only if it has that."""
+        if self.archive is None:
+            return False
+        temporary = self.temporary_path()
+        try:
+            if not self.archive.fetch(target.relative_to(self.root).as_posix(), temporary):
+                return False
+            if sha256 is not None:
+                with temporary.open("rb") as file:
+                    found = hashlib.file_digest(file, "sha256").hexdigest()
+                if found != sha256:
+                    raise EvidenceAlteredError(f"evidence {sha256[:12]} was altered in {self.archive.url}")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary.chmod(0o644 if sha256 is not None else 0o600)
+            temporary.rename(target)
+        except OSError as error:
+            raise self.unwritable(error) from error
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
 
     def read(self, sha256: str, limit_bytes: int, *, withheld: bool = False) -> bytes:
         """The blob's bytes, verified against their digest; at most `limit_bytes` long."""
@@ -214,6 +256,31 @@ class EvidenceStore:
         if not _DIGEST.fullmatch(manifest_digest):
             raise EvidenceError(f"{manifest_digest[:80]!r} is not a SHA-256 digest")
         return self._withheld / f"{manifest_digest}.json"
+
+    def read_side_file(self, manifest_digest: str) -> bytes | None:
+        """What `write_side_file` kept; None where there is nothing."""
+        path = self.side_file(manifest_digest)
+        return path.read_bytes() if path.exists() or self._fetch(path, None) else None
+
+    def probe(self) -> None:
+        """Keep a small file in the archive and take it back; raises `EvidenceError`. Nothing without one."""
+        if self.archive is None:
+            return
+        sent, back = self.temporary_path(), self.temporary_path()
+        try:
+            sent.write_bytes(_PROBE)
+            self.archive.keep("probe", sent)
+            if not self.archive.fetch("probe", back) or back.read_bytes() != _PROBE:
+                raise EvidenceError(f"{self.archive.url} does not give back what it was given")
+        finally:
+            sent.unlink(missing_ok=True)
+            back.unlink(missing_ok=True)
+
+    def share(self, paths: Iterable[Path]) -> None:
+        """Have `paths` in the archive afterwards; nothing without one. Raises `EvidenceError`."""
+        if self.archive is not None:
+            for path in paths:
+                self.archive.keep(path.relative_to(self.root).as_posix(), path)
 
     def sync(self, paths: Iterable[Path]) -> None:
         """Force `paths` and the folders that name them to the disk (once per attempt, not per file)."""

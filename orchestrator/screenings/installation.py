@@ -22,6 +22,7 @@ from orchestrator.custody.lock import locked
 from orchestrator.custody.roots import RootStore
 from orchestrator.custody.signer import HomeSigner, open_log
 from orchestrator.errors import UsageError
+from orchestrator.evidence.archive import open_store
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.ledger.db import Ledger
@@ -46,7 +47,7 @@ class Installation:
     def open(cls, home: Home) -> Installation:
         """Create what is missing and upgrade an old embedded ledger; `SchemaError` where it cannot."""
         home.prepare()
-        return cls(home, open_ledger(home.database_url), EvidenceStore(home.evidence))
+        return cls(home, open_ledger(home.database_url), open_store(home.evidence))
 
     @property
     def label(self) -> str:

@@ -7,7 +7,7 @@ import threading
 
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
 from orchestrator.engine.base import Callbacks
-from orchestrator.evidence.store import EvidenceStore
+from orchestrator.evidence.archive import open_store
 from orchestrator.home import Home
 from orchestrator.ledger import subnets
 from orchestrator.ledger.db import Ledger
@@ -25,7 +25,7 @@ class Workshop:
     """One per child of a worker, opened after the fork: Docker client, relay and benches are its own."""
 
     def __init__(self, home: Home, ledger: Ledger) -> None:
-        self._installation = Installation(home, ledger, EvidenceStore(home.evidence))
+        self._installation = Installation(home, ledger, open_store(home.evidence))
         self._runner = load_runner()
         self._benches: dict[str, Bench] = {}
         self._callbacks = callbacks_for(self._installation, self._runner, self._order)
@@ -62,7 +62,7 @@ class Caretaker:
 
     def callbacks(self, ledger: Ledger) -> Callbacks:
         """Salvage and metering over this home; it runs no attempt."""
-        self._installation = Installation(self._home, ledger, EvidenceStore(self._home.evidence))
+        self._installation = Installation(self._home, ledger, open_store(self._home.evidence))
         return callbacks_for(self._installation, _no_attempt, _no_order)
 
     def tidy(self) -> None:

@@ -26,6 +26,7 @@ from orchestrator.attempts import (
     AttemptReport,
     PhaseTime,
 )
+from orchestrator.evidence.archive import open_store
 from orchestrator.evidence.errors import EvidenceError
 from orchestrator.evidence.manifest import ManifestBuilder
 from orchestrator.evidence.store import EvidenceStore
@@ -233,7 +234,7 @@ class _Attempt:
 
     def _open_evidence(self) -> ManifestBuilder | None:
         """Probe the store before the agent runs: an unwritable store must not cost an agent its try."""
-        store = EvidenceStore(self.order.evidence_root)
+        store = open_store(self.order.evidence_root)
         try:
             store.put_bytes(self.order.instruction.encode())
         except EvidenceError as error:

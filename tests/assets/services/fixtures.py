@@ -12,6 +12,7 @@ import pytest
 if TYPE_CHECKING:  # most tests need neither server nor driver
     from tests.assets.services.postgres import PostgresServer
     from tests.assets.services.redis import RedisServer
+    from tests.assets.services.s3 import S3Server
 
 
 @contextmanager
@@ -78,3 +79,16 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'ledger.db'}"
     return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """One S3 server for all tests of the session; a test that stops it makes its own instead."""
+    from tests.assets.services.s3 import S3Server
+
+    server = S3Server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
