@@ -166,6 +166,8 @@ class Settings:
     `idle_ms` is how long an idle worker waits at most when only another process can change anything.
     `persist_ms` is how long to wait before an end is recorded once more when the database does not answer;
     0 raises at once.
+
+    `call_leases`: an attempt may start model calls while its last heartbeat is younger than so many leases.
     """
 
     lease_ms: int = 120_000
@@ -173,6 +175,12 @@ class Settings:
     idle_ms: int = 1_000
     back_off_ms: int = 2_000
     persist_ms: int = 0
+    call_leases: int = 4
+
+    @property
+    def calls_ms(self) -> int:
+        """How long one heartbeat is good for model calls."""
+        return self.call_leases * self.lease_ms
 
 
 def _nothing_left(_held: Claim, seen: Observations) -> Salvage:

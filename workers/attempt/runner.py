@@ -248,7 +248,7 @@ class _Attempt:
             self.runner.hub,
             order,
             f"assize-{order.attempt_id}-agent",
-            self.control.cancelled,
+            self.control,
             lambda: self._enter(Phase.AGENT),
             self._start_first_grader,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -79,15 +80,20 @@ class Heart:
             except SQLAlchemyError as error:
                 # The lease outlasts several beats, and no reaper voids what it could not watch.
                 _logger.warning("heartbeat not written: %s", str(error).partition("\n")[0])
+                if self._control.late():
+                    self._control.stop(Stop.DEADLINE)
 
     def beat(self) -> None:
         """Renew the lease and pass on what the ledger says: go on, stop, or you are a zombie."""
         control, held = self._control, self._control.held
         phases = {held.attempt_id: control.current}
+        sent = time.monotonic()
         answer = beat(self._ledger, held.owner_id, phases, lease_ms=self._times.lease_ms)
         if held.attempt_id not in answer.live:
             control.stop(Stop.TOKEN)
-        elif held.attempt_id in answer.cancelled:
+            return
+        control.renewed(sent)
+        if held.attempt_id in answer.cancelled:
             control.stop(Stop.SCREENING)
         elif control.late():
             control.stop(Stop.DEADLINE)
@@ -129,7 +135,7 @@ class Child:
         return result
 
     def _run(self, held: Claim, callbacks: Callbacks) -> Result:
-        control = Control(held, None)
+        control = Control(held, None, calls_ms=self._setup.times.engine().calls_ms)
         with bound(held), Heart(self._heart_ledger, self._setup.times, control):
             _logger.info("attempt %d of slot %s begins", held.number, held.slot_id)
             result = run_attempt(self._ledger, callbacks, self._setup.times.engine(), control)
