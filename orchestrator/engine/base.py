@@ -191,6 +191,10 @@ def _nothing_metered(_held: Claim) -> int | None:
     return None
 
 
+def _always_ready() -> bool:
+    return True
+
+
 def _always_fit() -> None:
     """Nobody looks at the host."""
 
@@ -211,6 +215,8 @@ class Callbacks:
       evidence makes it the agent's failure (transition 8).
     - `admit` is asked before every claim, in worker threads; `HostUnfitError` lets what runs end and starts
       nothing more.
+    - `ready` is asked before a message is served: what an attempt needs of its host is there now. A host that
+      is not ready claims nothing, or its next claims would use up every re-run of the tries that it lost.
     - `metered` tells what an attempt cost so far in nano-USD, None when nothing was metered.
     """
 
@@ -221,6 +227,7 @@ class Callbacks:
     salvage: Callable[[Claim, Observations], Salvage] = _nothing_left
     metered: Callable[[Claim], int | None] = _nothing_metered
     admit: Callable[[], None] = _always_fit
+    ready: Callable[[], bool] = _always_ready
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -27,6 +27,8 @@ from orchestrator.ledger import hosts, owners, window
 from orchestrator.ledger.db import Ledger, create_engine
 from orchestrator.ledger.transitions import Claim, beat, claim_message
 
+NOT_READY_S: Final = 10.0
+_LOOK_S: Final = 0.2
 _logger = logging.getLogger(__name__)
 
 
@@ -99,6 +101,13 @@ class Heart:
             control.stop(Stop.DEADLINE)
 
 
+def _wait_for(ready: Callable[[], bool]) -> None:
+    """Take no further message until the host is ready, but come back: the worker may be told to end."""
+    until = time.monotonic() + NOT_READY_S
+    while not ready() and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+
+
 class Child:
     """This process as an owner of attempts."""
 
@@ -118,6 +127,11 @@ class Child:
         except AssizeError as error:
             window.give_back(self._ledger, slot_id, generation)
             setup.unfit(error.message)
+            return None
+        if not callbacks.ready():
+            _logger.warning("slot %s is left to others: the engine of this host does not answer", slot_id)
+            window.give_back(self._ledger, slot_id, generation)
+            _wait_for(callbacks.ready)
             return None
         held = claim_message(
             self._ledger,

@@ -156,6 +156,10 @@ class Witness:
         seen.host = self._canary.problems()
         return report
 
+    def ready(self) -> bool:
+        """As the runner's own."""
+        return self._runner.ready()
+
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Any:
         return self._runner.reap(home, is_live)
 

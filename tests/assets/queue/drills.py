@@ -266,6 +266,23 @@ def other_queue(scene: Scene) -> None:
     assert lab.sound() == {"all_checks_passed": 3}
 
 
+def engine_away(scene: Scene) -> None:
+    """A host whose engine does not answer claims nothing, and hands on what it was told of."""
+    lab = scene.lab
+    screening = lab.plan(["a", "b"], tries=1)
+    (lab.folder / "away.drill").touch()
+    away = lab.worker(slots=1)
+    lab.until(lambda: "does not answer" in lab.errors(), "it has seen a message and its engine")
+    assert _running(lab, screening) == 0
+    lab.worker(host_name="second")
+    lab.closed()
+    assert lab.children(away) == [] and len(lab.log("begin")) == 2
+    lab.plan(["c", "d", "e", "f"], tries=1, name="after")
+    (lab.folder / "away.drill").unlink()
+    lab.closed()
+    assert lab.sound() == {"all_checks_passed": 6}
+
+
 DRILLS: Final[dict[str, Callable[[Scene], None]]] = {
     one.__name__: one
     for one in (
@@ -283,6 +300,7 @@ DRILLS: Final[dict[str, Callable[[Scene], None]]] = {
         hard_time_limit,
         database_outage,
         drained,
+        engine_away,
         other_queue,
     )
 }
