@@ -39,6 +39,7 @@ from orchestrator.screenings.relaying import (
     keep_script,
     keep_sheet,
     role_of,
+    take_limits,
     with_model,
 )
 from orchestrator.screenings.scorecard import score_screening
@@ -164,6 +165,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     sponsors = Sponsors(options["requested_by"], options["funded_by"], options["operated_by"])
     installation = Installation.open(home)
     keep_sheet(home, sheet)
+    take_limits(home, installation.ledger)
     if options["rehearse"]:
         keep_script(home, find_script(options["rehearse"]))
     try:

@@ -38,6 +38,7 @@ from orchestrator.screenings.relaying import (
     conditions_for,
     forget_left,
     metering_for,
+    providers_of,
 )
 from sandbox_images.engine import connect
 
@@ -215,6 +216,7 @@ def _plan(
             slots=plan_slots(planned, bench.conditions.tries, seed=seed),
             cap_nusd=bench.conditions.cost_cap_nusd,
             try_cap_nusd=bench.conditions.try_cap_nusd,
+            providers=() if bench.metering is None else providers_of(bench.metering),
         ),
         who=WHO,
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.ledger import hosts, queries
+from orchestrator.ledger.providers import set_limits
 from orchestrator.ledger.states import SlotState
 from tests.assets.queue.lab import QUEUE, Lab
 from tests.assets.services.postgres import PostgresServer
@@ -283,6 +284,26 @@ def engine_away(scene: Scene) -> None:
     assert lab.sound() == {"all_checks_passed": 6}
 
 
+def provider_limit(scene: Scene) -> None:
+    """Two hosts with free places, two screenings, one provider: never more tries at once than it may have."""
+    lab = scene.lab
+    set_limits(lab.ledger, {"crowded": 3})
+    screenings = [
+        lab.plan(["a", "b", "c"], tries=1, name=name, providers=["crowded"]) for name in ("one", "two")
+    ]
+    lab.plan(["a"], tries=1, name="free")
+    lab.worker(slots=3, hold=True)
+    lab.worker(slots=3, hold=True, host_name="second")
+    lab.begun(4)
+    lab.pass_leases(1)  # time for every dispatcher to do wrong
+    busy = [queries.status(lab.ledger, one).slots for one in screenings]
+    assert sum(one[SlotState.RUNNING] + one[SlotState.QUEUED] for one in busy) == 3
+    assert len(lab.log("begin")) == 4
+    lab.go()
+    lab.closed()
+    assert lab.sound() == {"all_checks_passed": 7}
+
+
 DRILLS: Final[dict[str, Callable[[Scene], None]]] = {
     one.__name__: one
     for one in (
@@ -302,6 +323,7 @@ DRILLS: Final[dict[str, Callable[[Scene], None]]] = {
         drained,
         engine_away,
         other_queue,
+        provider_limit,
     )
 }
 """Every drill by its name."""
