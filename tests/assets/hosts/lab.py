@@ -26,7 +26,7 @@ from orchestrator.home import Home
 from orchestrator.ledger import queries, roles
 from orchestrator.ledger.invariants import violations
 from orchestrator.ledger.migrate import upgrade
-from orchestrator.ledger.models import Attempt, HostOwner, Worker
+from orchestrator.ledger.models import Attempt, HostOwner, TrySlot, Worker
 from orchestrator.ledger.states import AttemptState
 from orchestrator.screenings.installation import Installation
 from scoring.vocabulary import Phase
@@ -177,6 +177,11 @@ class Hosts:
                 for one in queries.show_try(self.installation.ledger, view.row["id"]).attempts:
                     found.append({**one.row, "spend": one.spend, "screening": screening["id"]})
         return found
+
+    def planned_starts(self) -> set[int]:
+        """The instants before which no try of any screening may begin."""
+        with self.installation.ledger.reading() as connection:
+            return set(connection.scalars(sa.select(TrySlot.not_before_ms)))
 
     def attempt(self, attempt_id: str) -> dict[str, Any]:
         """One of them."""

@@ -35,7 +35,7 @@ def both_spend(hosts: Hosts) -> str:
 
 def test_a_host_that_is_cut_off(hosts: Hosts) -> None:
     """Its try is run again on the other one; it stops spending by itself, and its record is refused."""
-    screen = hosts.screen()
+    screen = hosts.screen("--start-window", "2s")
     lost = both_spend(hosts)
     hosts.machine.cut()
     hosts.soon(lambda: hosts.attempt(lost)["reason"] == "worker_lost", "the first host takes the try over")
@@ -47,6 +47,7 @@ def test_a_host_that_is_cut_off(hosts: Hosts) -> None:
     assert code in (0, 3), (hosts.folder / "here.log").read_text()[-4000:]
     assert hosts.sound() == {"all_checks_passed": 4, "worker_lost": 1}
     assert hosts.sandboxes(hosts.far.engine) == []
+    assert len(hosts.planned_starts()) >= 3  # one instant for all, and one for the re-run, would be two
 
 
 def test_an_engine_that_is_killed_and_comes_back(hosts: Hosts) -> None:
