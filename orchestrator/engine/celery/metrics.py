@@ -135,6 +135,8 @@ def _attempts(connection: Connection, now: int, beat_ms: int) -> Iterator[Metric
     )
     rows = [([str(reason)], float(count)) for reason, count in voids]
     yield _gauge("void_attempts", "Attempts that do not count, by reason.", ("reason",), rows)
+    recorded = connection.scalar(sa.select(sa.func.count()).where(Attempt.state == AttemptState.RECORDED))
+    yield _gauge("recorded_attempts", "Attempts that count.", (), [([], float(recorded or 0))])
     refused = connection.scalar(sa.select(sa.func.count()).where(Event.kind == "refused"))
     yield _gauge("refused_records", "Records refused by their token.", (), [([], float(refused or 0))])
     uncertified = connection.scalar(

@@ -24,9 +24,10 @@ from docker.errors import APIError
 
 from orchestrator.home import Home
 from orchestrator.ledger import queries, roles
+from orchestrator.ledger.hosts import workers
 from orchestrator.ledger.invariants import violations
 from orchestrator.ledger.migrate import upgrade
-from orchestrator.ledger.models import Attempt, HostOwner, TrySlot, Worker
+from orchestrator.ledger.models import Attempt, Certificate, HostOwner, TrySlot, Worker
 from orchestrator.ledger.states import AttemptState
 from orchestrator.screenings.installation import Installation
 from scoring.vocabulary import Phase
@@ -226,6 +227,37 @@ class Hosts:
 
         self.soon(over, "the screening has come to its end")
         return int(process.returncode)
+
+    def finish_running(self) -> bool:
+        """Let every agent finish; whether no try of any screening is open any more."""
+        for engine in (self.near, self.far.engine):
+            self.finish(engine)
+        ledger = self.installation.ledger
+        return all(queries.status(ledger, one["id"]).open == 0 for one in queries.screenings(ledger))
+
+    def uncertified(self) -> int:
+        """Ended attempts without a certificate."""
+        query = (
+            sa.select(sa.func.count())
+            .select_from(Attempt)
+            .outerjoin(Certificate, Certificate.attempt_id == Attempt.id)
+            .where(Attempt.outcome.is_not(None), Certificate.id.is_(None))
+        )
+        with self.installation.ledger.reading() as connection:
+            return int(connection.scalar(query) or 0)
+
+    def screenings(self) -> list[str]:
+        """Every screening by id."""
+        return [one["id"] for one in queries.screenings(self.installation.ledger)]
+
+    def bundles(self) -> int:
+        """How many screenings have their bundle, which is written at their very end."""
+        return len(list(self.home.certificates.glob("*/screening.zip")))
+
+    def served_by(self, host: str) -> bool:
+        """Whether a process of this name is registered and has not ended."""
+        found = workers(self.installation.ledger, beat_ms=TIMES["beat_ms"])
+        return any(one.host_name == host for one in found)
 
     def sound(self) -> Counter[str]:
         """What must hold after every drill; how many attempts ended for which reason."""

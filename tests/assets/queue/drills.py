@@ -96,6 +96,21 @@ def sigterm_then_sigquit(scene: Scene) -> None:
     assert lab.sound() == {"all_checks_passed": 3, "worker_lost": 2}
 
 
+def soft_shutdown(scene: Scene) -> None:
+    """A cold shutdown that waits a moment: what does not end in it is lost to the platform and runs again."""
+    lab = scene.lab
+    lab.plan(["a", "b", "c"], tries=1)
+    worker = lab.worker(hold=True, changes={"worker_soft_shutdown_timeout": 1.0})
+    lab.begun(2)
+    worker.send_signal(signal.SIGQUIT)
+    worker.wait(60)
+    assert len(lab.log("begin")) == 2
+    lab.go()
+    lab.worker()
+    lab.closed()
+    assert lab.sound() == {"all_checks_passed": 3, "worker_lost": 2}
+
+
 def redis_restart(scene: Scene) -> None:
     """Redis goes and comes back with what it had; running tries do not notice."""
     lab = scene.lab
@@ -311,6 +326,7 @@ DRILLS: Final[dict[str, Callable[[Scene], None]]] = {
         kill_main,
         sigterm,
         sigterm_then_sigquit,
+        soft_shutdown,
         redis_restart,
         redis_wiped,
         redis_frozen,

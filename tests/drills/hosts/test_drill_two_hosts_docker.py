@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 
@@ -66,3 +68,27 @@ def test_an_engine_that_is_killed_and_comes_back(hosts: Hosts) -> None:
     # One fault and no more: a host whose engine is away claims nothing.
     assert hosts.sound() - before == {"all_checks_passed": 4, hosts.attempt(lost)["reason"]: 1}
     assert hosts.attempt(untouched)["state"] == "recorded"
+
+
+def test_a_dispatcher_that_is_killed(hosts: Hosts) -> None:
+    """Workers go on and close the campaign without it; the next one certifies what it left, once."""
+    before = Counter(str(one["reason"]) for one in hosts.attempts())
+    screen = hosts.screen("--again")
+    both_spend(hosts)
+    screen.send_signal(signal.SIGINT)
+    assert screen.wait(WITHIN_S) == 130
+    first = hosts.start_here("dispatch", "--name", "signer-1")
+    hosts.soon(lambda: hosts.served_by("signer-1"), "the first dispatcher is there")
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    hosts.soon(hosts.finish_running, "the workers end the campaign by themselves")
+    assert hosts.uncertified() == 4
+
+    second = hosts.start_here("dispatch", "--name", "signer-2")
+    hosts.soon(lambda: hosts.uncertified() == 0, "the second dispatcher certifies what was left")
+    hosts.soon(lambda: not hosts.served_by("signer-1"), "the end of the first one is noted")
+    hosts.soon(lambda: hosts.bundles() == len(hosts.screenings()), "every screening has its bundle")
+    second.terminate()
+    assert second.wait(WITHIN_S) == 0
+    assert not hosts.served_by("signer-2")
+    assert hosts.sound() - before == {"all_checks_passed": 4}
