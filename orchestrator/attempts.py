@@ -205,6 +205,12 @@ class AttemptControl(Protocol):
     def cancelled(self) -> bool:
         """True once the attempt must stop: cancelled by the operator, or its token is no longer current."""
 
+    def calls_until(self) -> float | None:
+        """Until when model calls may start, in seconds of `time.monotonic`; it moves with every heartbeat.
+
+        None: nobody else could have taken the attempt, so that there is no bound.
+        """
+
 
 class AttemptCancelledError(Exception):
     """The attempt stopped because `AttemptControl.cancelled()` became true; its containers are gone."""

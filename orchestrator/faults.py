@@ -177,6 +177,8 @@ RULES: Final[tuple[Rule, ...]] = (
         Phase.AGENT,
         ("network_violation",),
     ),
+    # The host had lost touch with the ledger; somebody else may be running this try by now.
+    Rule("lease-lost", lambda s: s.lease_lost, Reason.WORKER_LOST, Phase.AGENT, ("lease_lost",)),
     Rule(
         "provider-outage",
         lambda s: s.provider_outage,

@@ -53,6 +53,7 @@ class Observations:
     of its own gave up far below every limit); `stream_lost` (our reader lost a live exec).
     relay: `cost_cap_hit` and `step_cap_hit` (a call was refused for it), `provider_outage` (the last
     model call failed by the provider), `relay_fault` (the relay, its forwarder or our own account),
+    `lease_lost` (a call was refused since the attempt's lease had not been renewed for too long),
     `relay_calls` (model calls that a provider took), `relay_first_call_ms` (None with a relay: the agent
     never reached it), `provider_failures` in a row at the end.
     grade: as for the agent, of the verifier's container; `reward` decimal string; `reward_passes` under the
@@ -108,6 +109,7 @@ class Observations:
     host_shows_overrun: bool = False
     cancelled: bool = False
     suspect_elsewhere: bool = False
+    lease_lost: bool = False
 
     def as_data(self) -> dict[str, Any]:
         """Plain canonical data (strings, integers, booleans, None) for evidence and certificates."""

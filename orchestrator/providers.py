@@ -62,7 +62,8 @@ class Account(BaseModel):
     """One provider account of this house.
 
     `base_url` includes the version folder for the OpenAI families and not for the others, as their SDKs
-    have it. `max_parallel` and `requests_per_minute` bound all attempts of a host together.
+    have it. `max_parallel` and `requests_per_minute` bound all attempts of a host together, `max_tries` the
+    tries that use the provider at a time on all hosts.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,6 +74,7 @@ class Account(BaseModel):
     key_file: Path | None = None
     max_parallel: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = None
     requests_per_minute: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = None
+    max_tries: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = None
     chat_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
 
     @field_validator("families")

@@ -47,11 +47,12 @@ MIB = 1 << 20
 
 
 class Control:
-    """Collects the phases of one attempt; `stop` cancels it."""
+    """Collects the phases of one attempt; `stop` cancels it, `until` bounds its model calls."""
 
     def __init__(self) -> None:
         self.phases: list[Phase] = []
         self.stop = False
+        self.until: float | None = None
         self.on_phase: Callable[[Phase], None] = lambda phase: None
 
     def phase(self, phase: Phase) -> None:
@@ -60,6 +61,9 @@ class Control:
 
     def cancelled(self) -> bool:
         return self.stop
+
+    def calls_until(self) -> float | None:
+        return self.until
 
 
 @pytest.fixture(scope="session", autouse=True)

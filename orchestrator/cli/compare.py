@@ -79,5 +79,6 @@ def _side_data(one: ComparedScreening) -> dict[str, Any]:
         "agent_digest": one.scored.card.key.agent_digest,
         "pack": f"{one.scored.card.key.pack_id}@{one.scored.card.key.pack_version}",
         "closed": one.scored.closed,
+        "start_hours": {f"{hour:02d}": count for hour, count in one.hours.items()},
         "verification": {"exit": result.exit_code, "reasons": list(result.reasons)},
     }

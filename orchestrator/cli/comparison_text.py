@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from orchestrator.cli.output import DASH, cell, table_lines
+from orchestrator.ledger.starts import hours_text
 from orchestrator.screenings.comparing import Compared, ComparedScreening
 from scoring.comparison import Comparison, PairedTask, TaskCounts, show_p
 from scoring.numbers import points, show_points
@@ -68,6 +69,9 @@ def comparison_lines(found: Compared) -> list[str]:
     else:
         lines.append(_row("comparable", "no; the counts above are left out of any conclusion"))
     lines += [_row("", one.text) for one in made.reasons]
+    lines += [
+        _row(f"starts of {name}", hours_text(one.hours)) for name, one in (("A", found.a), ("B", found.b))
+    ]
     if made.comparable:
         lines.append(_row("conclusion", made.sentence))
     if made.noise_sentence is not None:

@@ -55,6 +55,7 @@ def command(
     from orchestrator.engine.celery.keeper import Keeper
     from orchestrator.engine.celery.times import Times
     from orchestrator.screenings.notary import Notary
+    from orchestrator.screenings.relaying import take_limits
     from orchestrator.screenings.workshop import Caretaker
 
     url, said = chosen_broker(broker, broker_file), list[str]()
@@ -63,6 +64,7 @@ def command(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     try:
+        take_limits(installation.home, installation.ledger)
         notary = Notary(installation)
         worker_id = hosts.enter(installation.ledger, WorkerRole.DISPATCHER, host_name=name or platform.node())
         callbacks = Caretaker(installation.home).callbacks(installation.ledger)

@@ -15,6 +15,7 @@ from orchestrator.cli import completion, exits
 from orchestrator.cli.brokers import broker_options, chosen_broker
 from orchestrator.cli.cards import card_data, card_lines
 from orchestrator.cli.display import display_for
+from orchestrator.cli.durations import Duration
 from orchestrator.cli.money import Usd
 from orchestrator.cli.output import call_of, cell, emit, home_of, json_option, say
 from orchestrator.cli.screen_plan import limit_line, show_plan
@@ -39,6 +40,7 @@ from orchestrator.screenings.relaying import (
     keep_script,
     keep_sheet,
     role_of,
+    take_limits,
     with_model,
 )
 from orchestrator.screenings.scorecard import score_screening
@@ -124,6 +126,12 @@ SCHEMA: Final = "assize.screen/1"
     "--share", type=click.IntRange(1, 1000), default=1, help="Weight among screenings that wait for workers."
 )
 @click.option(
+    "--start-window",
+    type=Duration(),
+    default=0,
+    help="Spread the first starts at random over it: 90s, 30m, 6h, 2d.",
+)
+@click.option(
     "--hardware-class", metavar="CLASS", help="Hardware that the tries are promised. [default: this host's]"
 )
 @click.option("--again", is_flag=True, help="Begin a new screening although an equal one is complete.")
@@ -164,11 +172,19 @@ def command(context: click.Context, /, **options: Any) -> None:
     sponsors = Sponsors(options["requested_by"], options["funded_by"], options["operated_by"])
     installation = Installation.open(home)
     keep_sheet(home, sheet)
+    take_limits(home, installation.ledger)
     if options["rehearse"]:
         keep_script(home, find_script(options["rehearse"]))
     try:
         launches = launch(
-            installation, pack, revisions, conditions, sponsors, again=options["again"], say=_say_step
+            installation,
+            pack,
+            revisions,
+            conditions,
+            sponsors,
+            again=options["again"],
+            say=_say_step,
+            start_window_ms=options["start_window"],
         )
         outcome = _run(installation, launches, spendings, options, broker)
         code = _finish(installation, launches, outcome, options, call_of(context))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from orchestrator.cli.ledger_listing import Filter, certified, last_event_ms, listed_tries
@@ -10,9 +11,10 @@ from orchestrator.cli.output import DASH, dollars, duration, facts, when
 from orchestrator.cli.serial import screening_data, screening_details
 from orchestrator.cli.words import in_words
 from orchestrator.home import Home
-from orchestrator.ledger import owners, queries
+from orchestrator.ledger import owners, providers, queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.owners import Liveness
+from orchestrator.ledger.starts import hours_text, start_hours
 from orchestrator.ledger.states import OPEN_SCREENINGS
 
 SHOWN: Final = 10
@@ -37,16 +39,14 @@ def details(home: Home, ledger: Ledger, screening_id: str) -> dict[str, Any]:
         "bundle": str(bundle) if bundle.is_file() else None,
         "median_wall_ms": walls[len(walls) // 2] if walls else None,
         "last_event_ms": last_event_ms(ledger, screening_id),
-        "now_ms": _now(ledger),
+        "now_ms": queries.now_ms(ledger),
+        "start_window_ms": row["window_ms"],
+        "start_hours": {f"{hour:02d}": count for hour, count in start_hours(ledger, screening_id).items()},
+        "providers": [asdict(one) for one in providers.views(ledger) if one.provider in row["providers"]],
         "runs_now": row["state"] in OPEN_SCREENINGS and _somebody_runs(ledger),
         "running_tries": [_short(one) for one in listed_tries(ledger, screening_id, Filter(state="running"))],
         "attention": [_short(one) for one in _attention(ledger, screening_id)],
     }
-
-
-def _now(ledger: Ledger) -> int:
-    with ledger.reading() as connection:
-        return ledger.clock(connection)
 
 
 def _somebody_runs(ledger: Ledger) -> bool:
@@ -77,6 +77,8 @@ def detail_lines(data: Mapping[str, Any], call: str) -> list[str]:
             ("tries", _tries(data)),
             ("re-runs", f"{data['reruns']} after platform faults, {data['interruptions']} interruptions"),
             ("spend", _spend(data)),
+            *_providers(data["providers"]),
+            ("starts", _starts(data)),
             ("median try", duration(data["median_wall_ms"])),
             ("parties", f"requested by {data['requested_by']}, funded by {data['funded_by']}"),
             ("times", f"opened {when(data['created_ms'])}, closed {when(data['closed_ms'])}"),
@@ -127,6 +129,18 @@ def _spend(data: Mapping[str, Any]) -> str:
     cap = "no cap" if data["cap_nusd"] is None else f"cap {dollars(int(data['cap_nusd']))}"
     platform = dollars(int(data["platform_spend_nusd"]))
     return f"{dollars(int(data['spend_nusd']))} by the agent, {cap}; {platform} by the platform"
+
+
+def _starts(data: Mapping[str, Any]) -> str:
+    text = hours_text({int(hour): count for hour, count in data["start_hours"].items()})
+    window_ms = data["start_window_ms"]
+    return f"{text}; spread over {duration(window_ms)}" if window_ms else text
+
+
+def _providers(limited: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """How full the limited providers are, over all screenings; no line without one."""
+    shown = [f"{one['provider']} has {one['busy']} of {one['most']} tries at a time" for one in limited]
+    return [("providers", ", ".join(shown))] if shown else []
 
 
 def _conditions(conditions: Mapping[str, Any]) -> str:

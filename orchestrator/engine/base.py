@@ -166,6 +166,8 @@ class Settings:
     `idle_ms` is how long an idle worker waits at most when only another process can change anything.
     `persist_ms` is how long to wait before an end is recorded once more when the database does not answer;
     0 raises at once.
+
+    `call_leases`: an attempt may start model calls while its last heartbeat is younger than so many leases.
     """
 
     lease_ms: int = 120_000
@@ -173,6 +175,12 @@ class Settings:
     idle_ms: int = 1_000
     back_off_ms: int = 2_000
     persist_ms: int = 0
+    call_leases: int = 4
+
+    @property
+    def calls_ms(self) -> int:
+        """How long one heartbeat is good for model calls."""
+        return self.call_leases * self.lease_ms
 
 
 def _nothing_left(_held: Claim, seen: Observations) -> Salvage:
@@ -181,6 +189,10 @@ def _nothing_left(_held: Claim, seen: Observations) -> Salvage:
 
 def _nothing_metered(_held: Claim) -> int | None:
     return None
+
+
+def _always_ready() -> bool:
+    return True
 
 
 def _always_fit() -> None:
@@ -203,6 +215,8 @@ class Callbacks:
       evidence makes it the agent's failure (transition 8).
     - `admit` is asked before every claim, in worker threads; `HostUnfitError` lets what runs end and starts
       nothing more.
+    - `ready` is asked before a message is served: what an attempt needs of its host is there now. A host that
+      is not ready claims nothing, or its next claims would use up every re-run of the tries that it lost.
     - `metered` tells what an attempt cost so far in nano-USD, None when nothing was metered.
     """
 
@@ -213,6 +227,7 @@ class Callbacks:
     salvage: Callable[[Claim, Observations], Salvage] = _nothing_left
     metered: Callable[[Claim], int | None] = _nothing_metered
     admit: Callable[[], None] = _always_fit
+    ready: Callable[[], bool] = _always_ready
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,32 @@ class Control:
     end an attempt (reference/sandbox.md section 5, row 11).
     """
 
-    def __init__(self, held: Claim, notify: Callable[[PhaseEntered], None] | None) -> None:
+    def __init__(
+        self, held: Claim, notify: Callable[[PhaseEntered], None] | None, *, calls_ms: int | None = None
+    ) -> None:
+        """`calls_ms`: model calls may start for so long after the last heartbeat that got through."""
         self.held = held
         self.current = Phase.PREPARE
         self.why: Stop | None = None
         self._notify = notify
-        self._until = time.monotonic() + (held.deadline_ms - held.claimed_ms) / 1000
+        now = time.monotonic()
+        self._until = now + (held.deadline_ms - held.claimed_ms) / 1000
+        self._calls_s = None if calls_ms is None else calls_ms / 1000
+        self._renewed = now
 
     def phase(self, phase: Phase) -> None:
         """The attempt enters `phase`; the ledger learns it with the next heartbeat."""
         self.current = phase
         if self._notify is not None:
             self._notify(PhaseEntered(self.held, phase))
+
+    def renewed(self, at: float) -> None:
+        """The lease was renewed by a heartbeat that set out at `at`, in seconds of `time.monotonic`."""
+        self._renewed = at
+
+    def calls_until(self) -> float | None:
+        """See `AttemptControl`: the last heartbeat that got through, and the time it is good for."""
+        return None if self._calls_s is None else self._renewed + self._calls_s
 
     def late(self) -> bool:
         """Whether all the time of the attempt is over."""

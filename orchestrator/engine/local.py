@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import queue as queues
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -261,7 +262,7 @@ class LocalEngine:
 
     def _one(self, held: Claim, dispatcher: Dispatcher) -> None:
         notify = self._phase_entered if self._callbacks.progress is not None else None
-        control = Control(held, notify)
+        control = Control(held, notify, calls_ms=self._settings.calls_ms)
         self._live[held.attempt_id] = control
         if self._interrupts >= 2:
             # Claimed while the second interrupt was being handled: it was not among those told to stop.
@@ -305,11 +306,14 @@ class LocalEngine:
         # Taken first: an attempt that is claimed during the beat must not look like a lost one.
         controls = dict(self._live)
         phases = {attempt_id: control.current for attempt_id, control in controls.items()}
+        sent = time.monotonic()
         answer = beat(self._ledger, owner_id, phases, lease_ms=self._settings.lease_ms)
         for attempt_id, control in controls.items():
             if attempt_id not in answer.live:
                 control.stop(Stop.TOKEN)
-            elif attempt_id in answer.cancelled:
+                continue
+            control.renewed(sent)
+            if attempt_id in answer.cancelled:
                 control.stop(Stop.SCREENING)
             elif control.late():
                 control.stop(Stop.DEADLINE)

@@ -157,6 +157,7 @@ def plan_stub(
     share: int = 1,
     queue: str = "",
     limit_ms: int = 600_000,
+    providers: Sequence[str] = (),
 ) -> str:
     """Plan a screening of made-up tasks; `name` is its identity. Returns the screening id (`screening_id`
     where it is given). Every try goes to `queue`."""
@@ -182,5 +183,6 @@ def plan_stub(
         try_cap_nusd=try_cap_nusd,
         engine=engine,
         share=share,
+        providers=providers,
     )
     return plan(ledger, new, who="stub", screening_id=screening_id)

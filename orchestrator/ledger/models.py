@@ -137,6 +137,7 @@ class Screening(Base):
     stop_reason: Mapped[str | None] = mapped_column(Word)
     engine: Mapped[str] = mapped_column(Word, server_default="local")
     share: Mapped[int] = mapped_column(server_default="1")
+    providers: Mapped[list[str]] = mapped_column(JSON, server_default="[]")
     created_ms: Mapped[int] = mapped_column(BigInteger)
     started_ms: Mapped[int | None] = mapped_column(BigInteger)
     closed_ms: Mapped[int | None] = mapped_column(BigInteger)
@@ -363,6 +364,16 @@ class PackCheck(Base):
         ),
         Index("ix_pack_check_subject", "task_digest", "agent_image", "grader_image"),
     )
+
+
+class ProviderLimit(Base):
+    """The most tries that may use a model provider at a time, over all hosts."""
+
+    __tablename__ = "provider_limit"
+    provider: Mapped[str] = mapped_column(String(128), primary_key=True)
+    most: Mapped[int]
+    changed_ms: Mapped[int] = mapped_column(BigInteger)
+    __table_args__ = (CheckConstraint("most >= 1", name="most"),)
 
 
 class SubnetLease(Base):

@@ -161,6 +161,12 @@ def tries(
     return [TryView(_columns(row)) for row in rows]
 
 
+def now_ms(ledger: Ledger) -> int:
+    """The database's time, Unix milliseconds."""
+    with ledger.reading() as connection:
+        return ledger.clock(connection)
+
+
 def show_try(ledger: Ledger, slot_id: str) -> TryView:
     """One slot with every attempt ever made of it; raises `NotFoundError`."""
     with ledger.reading() as connection:

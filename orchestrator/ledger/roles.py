@@ -57,6 +57,7 @@ WORKER: Final[dict[str, Rights]] = {
     "event": _ADD,
     "certificate": _READ,
     "pack_check": _READ,
+    "provider_limit": _READ,
 }
 """Every table of the ledger, by name; a test fails when a table is missing here."""
 

@@ -47,6 +47,7 @@ class NewScreening:
     """What `plan` writes down. Money in nano-USD; `cap_nusd` None means no cap.
 
     `engine` is the engine that serves it first; `share` its weight where screenings wait for the same hosts.
+    `providers` are those that serve the agent's models, each once.
     """
 
     identity: str
@@ -68,6 +69,7 @@ class NewScreening:
     rerun_limit: int = RERUN_LIMIT
     engine: EngineName = EngineName.LOCAL
     share: int = 1
+    providers: Sequence[str] = ()
 
 
 @retried
@@ -133,6 +135,7 @@ def _screening_row(new: NewScreening, screening_id: str, now: int) -> dict[str, 
         "state": ScreeningState.PLANNED,
         "engine": new.engine,
         "share": new.share,
+        "providers": list(new.providers),
         "created_ms": now,
     }
 

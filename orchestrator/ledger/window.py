@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import sqlalchemy as sa
@@ -17,39 +17,50 @@ from sqlalchemy.engine import Connection
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.dispatch import Message, move
 from orchestrator.ledger.models import Host, Screening, TrySlot, Worker
+from orchestrator.ledger.providers import DISPATCH_TURN, rooms
 from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import OPEN_SCREENINGS, OPEN_SLOTS, EngineName, ScreeningState, SlotState
 
-_TURN: Final = 0x617373697A65
-"""Key of the advisory lock that lets one dispatcher of many fill the windows at a time."""
 _RESEND: Final = 1000
 """Messages that one sweep sends again at most; the next one goes on."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """A screening that waits for one queue: its weight, its tries that are busy, and how many may start."""
+    """A screening that waits for one queue: its weight, its tries that are busy, and how many may start.
+
+    `providers` are those of its models.
+    """
 
     screening_id: str
     share: int
     busy: int
     ready: int
+    providers: tuple[str, ...] = ()
 
 
-def allot(room: int, demands: Sequence[Demand]) -> dict[str, int]:
+def allot(
+    room: int, demands: Sequence[Demand], provider_rooms: Mapping[str, int] | None = None
+) -> dict[str, int]:
     """Share `room` places among screenings: the next place is for whoever has least per share; pure.
 
     Busy tries count, so a screening that joins late catches up. Ties go by position. Nobody gets more than
-    is ready; places that nobody wants stay free.
+    is ready; places that nobody wants stay free. All screenings of a provider together get no more than its
+    room in `provider_rooms`; one that is not there has no limit.
     """
+    left = dict(provider_rooms or {})
     given = dict.fromkeys((one.screening_id for one in demands), 0)
     heap = [(one.busy / one.share, place) for place, one in enumerate(demands) if one.ready > 0]
     heapq.heapify(heap)
-    for _ in range(room):
-        if not heap:
-            break
+    while room > 0 and heap:
         _, place = heapq.heappop(heap)
         one = demands[place]
+        limited = [name for name in one.providers if name in left]
+        if any(left[name] <= 0 for name in limited):
+            continue
+        room -= 1
+        for name in limited:
+            left[name] -= 1
         given[one.screening_id] += 1
         taken = given[one.screening_id]
         if taken < one.ready:
@@ -63,13 +74,15 @@ class _Head:
     share: int
     affordable: int | None
     try_cap_nusd: int
+    providers: tuple[str, ...]
 
 
 @retried
 def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Message]:
     """Transition 1 for every screening of many hosts: fill each queue up to `capacity`; the messages to send.
 
-    `capacity` maps a queue to the most messages that may wait in it. Of several dispatchers one fills at a
+    `capacity` maps a queue to the most messages that may wait in it; no provider gets more tries than its
+    limit, those of this machine's own engine counted. Of several dispatchers one fills at a
     time; another one that comes meanwhile returns nothing. Money is reserved in the same unit.
     """
     with ledger.unit_of_work() as connection:
@@ -80,6 +93,7 @@ def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Messa
         if not heads:
             return []
         ready, busy, waiting = _counts(connection, [head.id for head in heads], now)
+        free = rooms(connection)
         messages: list[Message] = []
         for queue, most in sorted(capacity.items()):
             demands = []
@@ -87,15 +101,19 @@ def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Messa
                 wanted = ready.get((head.id, queue), 0)
                 if head.affordable is not None:
                     wanted = min(wanted, head.affordable)
-                demands.append(Demand(head.id, head.share, busy.get((head.id, queue), 0), wanted))
-            allotted = allot(most - waiting.get(queue, 0), demands)
+                running = busy.get((head.id, queue), 0)
+                demands.append(Demand(head.id, head.share, running, wanted, head.providers))
+            allotted = allot(most - waiting.get(queue, 0), demands, free)
             for place, head in enumerate(heads):
                 count = allotted.get(head.id, 0)
                 if not count:
                     continue
                 messages += move(connection, head.id, count, head.try_cap_nusd, now, who, queue)
+                for name in head.providers:
+                    if name in free:
+                        free[name] -= count
                 if head.affordable is not None:
-                    heads[place] = _Head(head.id, head.share, head.affordable - count, head.try_cap_nusd)
+                    heads[place] = replace(head, affordable=head.affordable - count)
         return messages
 
 
@@ -103,7 +121,7 @@ def _my_turn(connection: Connection) -> bool:
     """SQLite has one writer anyway."""
     if connection.dialect.name != "postgresql":
         return True
-    return bool(connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(_TURN))))
+    return bool(connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(DISPATCH_TURN))))
 
 
 def _heads(connection: Connection) -> list[_Head]:
@@ -115,6 +133,7 @@ def _heads(connection: Connection) -> list[_Head]:
             Screening.used_nusd,
             Screening.reserved_nusd,
             Screening.try_cap_nusd,
+            Screening.providers,
         )
         .where(
             Screening.engine == EngineName.CELERY,
@@ -130,7 +149,7 @@ def _heads(connection: Connection) -> list[_Head]:
         affordable = None
         if row.cap_nusd is not None and row.try_cap_nusd:
             affordable = (row.cap_nusd - row.used_nusd - row.reserved_nusd) // row.try_cap_nusd
-        heads.append(_Head(row.id, row.share, affordable, row.try_cap_nusd))
+        heads.append(_Head(row.id, row.share, affordable, row.try_cap_nusd, tuple(row.providers)))
     return heads
 
 

@@ -24,6 +24,9 @@ class Runner(Protocol):
     def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
         """Run one attempt."""
 
+    def ready(self) -> bool:
+        """Whether an attempt could start now."""
+
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Any:
         """Remove what dead workers of this home left."""
 

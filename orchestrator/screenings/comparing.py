@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.errors import UsageError
 from orchestrator.ledger import queries
+from orchestrator.ledger.starts import start_hours
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.scorecard import Scored, score_screening
 from scoring.classify import View
@@ -23,11 +25,15 @@ _ID_SHOWN: Final = 10
 
 @dataclass(frozen=True)
 class ComparedScreening:
-    """One side: the screening with its card, and the agent revision it is of."""
+    """One side: the screening with its card, and the agent revision it is of.
+
+    `hours`: how many of its counted tries began in which hour of the day (UTC).
+    """
 
     screening_id: str
     agent: str
     scored: Scored
+    hours: Mapping[int, int]
 
     @property
     def holds(self) -> bool:
@@ -67,7 +73,8 @@ def _verified(installation: Installation, screening_id: str) -> ComparedScreenin
     scored = score_screening(installation, screening_id, with_floor=False)
     plan = scored.handover.plan
     version = plan.agent_version or row["agent_version"]
-    return ComparedScreening(screening_id, f"{plan.agent_id}@{version}", scored)
+    hours = start_hours(installation.ledger, screening_id)
+    return ComparedScreening(screening_id, f"{plan.agent_id}@{version}", scored, hours)
 
 
 def _side(scored: Scored, method: str, name: str) -> Side:

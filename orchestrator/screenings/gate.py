@@ -43,6 +43,9 @@ class _Uncontrolled:
         """Never."""
         return False
 
+    def calls_until(self) -> None:
+        """Nobody else can have the attempt."""
+
 
 @dataclass(frozen=True)
 class _Run:

@@ -38,6 +38,7 @@ from orchestrator.screenings.relaying import (
     conditions_for,
     forget_left,
     metering_for,
+    providers_of,
 )
 from sandbox_images.engine import connect
 
@@ -132,8 +133,12 @@ def launch(
     *,
     again: bool,
     say: Callable[[str], None],
+    start_window_ms: int = 0,
 ) -> list[Launch]:
-    """Plan (or find again) one screening per agent, with its opening statement signed and stored."""
+    """Plan (or find again) one screening per agent, with its opening statement signed and stored.
+
+    The tries of a new one begin at random instants within `start_window_ms` from now, in their order.
+    """
     tasks = chosen_tasks(pack, conditions.tasks or ())
     require_runnable(pack, tasks)
     conditions = _narrowed(conditions, pack, tasks)
@@ -145,7 +150,9 @@ def launch(
     launches = []
     for agent, (own, metering) in zip(agents, terms, strict=True):
         bench = Bench(installation, pack, agent, own, images, metering)
-        screening_id, state, resumed = _plan(installation, bench, tasks, sponsors, issuer, again=again)
+        screening_id, state, resumed = _plan(
+            installation, bench, tasks, sponsors, issuer, again=again, window_ms=start_window_ms
+        )
         certifier: Certifier | PrivateRecord = PrivateRecord()
         if bench.conditions.visibility == "public":
             certifier = Certifier(installation, signer, issuer, bench, screening_id)
@@ -179,6 +186,7 @@ def _plan(
     issuer: str,
     *,
     again: bool,
+    window_ms: int,
 ) -> tuple[str, str, bool]:
     """(screening id, its state, whether it was there before)."""
     identity = screening_identity(
@@ -193,7 +201,7 @@ def _plan(
     if open_ or (known and not again):
         row = (open_ or known)[0]
         return row["id"], row["state"], True
-    seed = new_seed()
+    seed, start_ms = new_seed(), queries.now_ms(installation.ledger)
     planned = [_planned(bench, task) for task in tasks]
     revision = bench.agent.revision
     screening_id = plan(
@@ -211,10 +219,13 @@ def _plan(
             requester=sponsors.requested_by,
             funder=sponsors.funded_by,
             seed=seed,
-            window_ms=0,
-            slots=plan_slots(planned, bench.conditions.tries, seed=seed),
+            window_ms=window_ms,
+            slots=plan_slots(
+                planned, bench.conditions.tries, seed=seed, start_ms=start_ms, window_ms=window_ms
+            ),
             cap_nusd=bench.conditions.cost_cap_nusd,
             try_cap_nusd=bench.conditions.try_cap_nusd,
+            providers=() if bench.metering is None else providers_of(bench.metering),
         ),
         who=WHO,
     )

@@ -19,6 +19,8 @@ from orchestrator.attempts import PinnedModel, RelayTerms
 from orchestrator.errors import HostError, UsageError
 from orchestrator.evidence.transcript import ledger_of, read_whole
 from orchestrator.home import Home
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.providers import set_limits
 from orchestrator.planning.conditions import ScreeningConditions
 from orchestrator.prices.errors import UnpricedError
 from orchestrator.prices.sheet import PriceSheet
@@ -44,6 +46,17 @@ class Metering:
     terms: RelayTerms
     wire: FamilyName
     output_tokens: int | None = None
+
+
+def providers_of(metering: Metering) -> tuple[str, ...]:
+    """The providers of an agent's models, each once, by name."""
+    return tuple(sorted({one.provider for one in metering.terms.models}))
+
+
+def take_limits(home: Home, ledger: Ledger) -> None:
+    """Take the operator's limits of tries by provider into the ledger; `ProviderError` for a wrong file."""
+    accounts = load_accounts(home.root / FILE_NAME)
+    set_limits(ledger, {name: one.max_tries for name, one in accounts.items() if one.max_tries is not None})
 
 
 def find_script(value: str) -> Path:

@@ -99,6 +99,9 @@ class _Uncontrolled:
         """Never."""
         return False
 
+    def calls_until(self) -> None:
+        """Nobody else can have the attempt."""
+
 
 def self_test(
     installation: Installation, agent: RegisteredAgent, image: str | None, say: Callable[[str], None]

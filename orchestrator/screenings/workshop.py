@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
 from orchestrator.engine.base import Callbacks
@@ -28,7 +29,8 @@ class Workshop:
         self._installation = Installation(home, ledger, open_store(home.evidence))
         self._runner = load_runner()
         self._benches: dict[str, Bench] = {}
-        self._callbacks = callbacks_for(self._installation, self._runner, self._order)
+        callbacks = callbacks_for(self._installation, self._runner, self._order)
+        self._callbacks = replace(callbacks, ready=self._runner.ready)
 
     @property
     def callbacks(self) -> Callbacks:

@@ -84,6 +84,9 @@ class Quiet:
         """Never."""
         return False
 
+    def calls_until(self) -> None:
+        """Without a bound."""
+
 
 def order_of(folder: Path, image: str, solve: str) -> AttemptOrder:
     """An attempt of a task that is this one script."""

@@ -40,6 +40,9 @@ class Quiet:
     def cancelled(self) -> bool:
         return False
 
+    def calls_until(self) -> float | None:
+        return None
+
 
 @dataclass
 class Siege:

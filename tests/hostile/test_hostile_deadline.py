@@ -150,3 +150,6 @@ class Quiet:
 
     def cancelled(self) -> bool:
         return False
+
+    def calls_until(self) -> float | None:
+        return None

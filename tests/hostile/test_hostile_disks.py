@@ -152,6 +152,9 @@ def siege_control() -> Any:
         def cancelled(self) -> bool:
             return False
 
+        def calls_until(self) -> float | None:
+            return None
+
     return Quiet()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from orchestrator.attempts import AttemptOrder
+from orchestrator.attempts import AttemptControl, AttemptOrder
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.observations import Clock, Death
 from workers.adapters.acp.ending import AcpEnd
@@ -175,11 +175,25 @@ def _start_services(
 
 
 def _open_pod(
-    station: Station, hub: RelayHub, order: AttemptOrder, phase: AgentPhase, *, driven: bool
+    station: Station,
+    hub: RelayHub,
+    order: AttemptOrder,
+    phase: AgentPhase,
+    control: AttemptControl,
+    *,
+    driven: bool,
 ) -> None:
     ground = phase.sidecars.ground if phase.sidecars else None
     if order.relay is not None:
-        phase.relayed = Relayed.open(hub, station, order, order.relay, pod=not driven, ground=ground)
+        phase.relayed = Relayed.open(
+            hub,
+            station,
+            order,
+            order.relay,
+            pod=not driven,
+            ground=ground,
+            calls_until=control.calls_until,
+        )
     if order.pod is not None and phase.pod is None:
         phase.bare_pod = open_pod(station, order, image=order.pod.image, socket_dir=None, ground=ground)
 
@@ -190,13 +204,13 @@ def _prepare(
     order: AttemptOrder,
     name: str,
     phase: AgentPhase,
-    cancelled: Callable[[], bool],
+    control: AttemptControl,
 ) -> Launch:
     launch = plan_launch(order)
     # First what may take long: the clock of the lane starts when it opens.
     volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
-    _start_services(station, order, phase, cancelled)
-    _open_pod(station, hub, order, phase, driven=launch.driven)
+    _start_services(station, order, phase, control.cancelled)
+    _open_pod(station, hub, order, phase, control, driven=launch.driven)
     caps = order.caps
     limits = Limits(
         caps.memory_bytes, caps.cpus_milli, caps.pids, caps.agent_wall_ms // 1000 + _LIFETIME_GRACE_S
@@ -231,6 +245,8 @@ def _prepare(
     phase.container.start()
     phase.proof = prove(phase.container.id, phase.container.pid(), phase.container.body)
     phase.preflight = passive_preflight(phase.container) if phase.pod is None else phase.pod.preflight
+    if phase.relayed is not None:
+        phase.relayed.keep()  # the agent may call before anybody looks
     return launch
 
 
@@ -379,7 +395,7 @@ def run_agent_phase(
     hub: RelayHub,
     order: AttemptOrder,
     name: str,
-    cancelled: Callable[[], bool],
+    control: AttemptControl,
     entered: Callable[[], None],
     finished: Callable[[], None],
 ) -> AgentPhase:
@@ -390,13 +406,13 @@ def run_agent_phase(
     """
     phase = AgentPhase()
     try:
-        launch = _prepare(station, hub, order, name, phase, cancelled)
+        launch = _prepare(station, hub, order, name, phase, control)
         entered()
         phase.facts["agent_started"] = True
         if launch.argv is not None:
-            _run_agent(station, order, phase, cancelled)
+            _run_agent(station, order, phase, control.cancelled)
         elif launch.driven:
-            _drive(station, order, phase, cancelled)
+            _drive(station, order, phase, control.cancelled)
         if not phase.cancelled and not phase.over():
             finished()
         _end_sandbox(station, order, phase)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from workers.attempt.pods import open_pod
 from workers.relay.errors import RelayError
 from workers.relay.hub import RelayHub, lane_folder
 from workers.relay.process import OpenLane
-from workers.relay.state import LaneState, LaneSummary
+from workers.relay.state import LEASE_LOST, LaneState, LaneSummary
 from workers.relay.transcript import FILE_NAME
 from workers.relay.watch import Ending, due, ending
 from workers.sandbox.pod import Ground, Pod
@@ -24,9 +24,16 @@ from workers.sandbox.station import Station
 _CLOSE_S: Final = 120.0
 
 
+def _unbounded() -> None:
+    """Nobody else can have the attempt."""
+
+
 @dataclass
 class Relayed:
-    """An open lane with its pod (none for an agent that is driven from outside of the sandbox)."""
+    """An open lane with its pod (none for an agent that is driven from outside of the sandbox).
+
+    `calls_until` is asked at every look and passed on to the relay when it has moved.
+    """
 
     terms: RelayTerms
     lane: OpenLane
@@ -36,6 +43,8 @@ class Relayed:
     summary: LaneSummary | None = None
     pod_lost: bool = False
     names: list[str] | None = None
+    calls_until: Callable[[], float | None] = _unbounded
+    _told: float | None = None
     _closing: Future[LaneSummary] | None = field(default=None, repr=False)
 
     @classmethod
@@ -48,13 +57,16 @@ class Relayed:
         *,
         pod: bool,
         ground: Ground | None = None,
+        calls_until: Callable[[], float | None] = _unbounded,
     ) -> Relayed:
         """Open the lane, then the pod, on the `ground` of a task with services.
 
         Raises `RelayError`, `PodError` or an engine error, and then left nothing open.
         """
-        lane = hub.open(terms, order.attempt_id)
-        opened = cls(terms, lane, lane_folder(terms.state_root, order.attempt_id, "agent"))
+        until = calls_until()
+        lane = hub.open(terms, order.attempt_id, calls_until=until)
+        folder = lane_folder(terms.state_root, order.attempt_id, "agent")
+        opened = cls(terms, lane, folder, calls_until=calls_until, _told=until)
         if not pod:
             return opened
         try:
@@ -76,8 +88,16 @@ class Relayed:
         """The relay's address as the sandbox sees it; without a pod nothing inside may call it."""
         return "" if self.pod is None else self.pod.relay_url
 
+    def keep(self) -> None:
+        """Tell the relay when the lease was renewed."""
+        until = self.calls_until()
+        if until != self._told:
+            self._told = until
+            self.lane.renew(until)
+
     def over(self) -> bool:
         """Whether the relay's reports end the try now; looked at many times a second."""
+        self.keep()
         state = self.lane.state()
         if ending(state) is None:
             return not self.lane.alive or (self.pod is not None and self.pod.died())
@@ -139,11 +159,13 @@ class Relayed:
 def facts_of(state: LaneState, *, pod_lost: bool) -> dict[str, Any]:
     """What a lane's last state says about how the attempt ended: pure."""
     tally, found = state.tally, ending(state)
+    lease_lost = tally["platformFault"] == LEASE_LOST
     first = tally["firstCallUs"]
     return {
         "cost_cap_hit": found is Ending.COST_CAP,
         "step_cap_hit": found is Ending.STEP_CAP,
-        "relay_fault": found is Ending.PLATFORM or pod_lost,
+        "relay_fault": (found is Ending.PLATFORM and not lease_lost) or pod_lost,
+        "lease_lost": lease_lost,
         "provider_outage": tally["lastGeneration"] == "provider",
         "relay_calls": state.steps,
         "relay_first_call_ms": None if first is None else first // 1000,

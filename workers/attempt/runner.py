@@ -111,6 +111,10 @@ class AttemptRunner:
         self.abilities(order.agent_image)
         return _Attempt(self, order, control).run()
 
+    def ready(self) -> bool:
+        """Whether this host's engine answers now."""
+        return self.station.engine.answers()
+
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Reaped:
         """Remove what dead workers of this home left; `is_live` answers for an `assize.attempt` label.
 
@@ -249,7 +253,7 @@ class _Attempt:
             self.runner.hub,
             order,
             f"assize-{order.attempt_id}-agent",
-            self.control.cancelled,
+            self.control,
             lambda: self._enter(Phase.AGENT),
             self._start_first_grader,
         )

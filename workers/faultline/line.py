@@ -83,6 +83,10 @@ class Faultline:
                 self._prepared |= blow.prepared
                 self._not_removed += blow.not_removed
 
+    def ready(self) -> bool:
+        """Whether this host's engine answers now."""
+        return self._usual().ready()
+
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Any:
         """Remove what dead workers of this home left."""
         return self._usual().reap(home, is_live)

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -27,6 +27,7 @@ from workers.sandbox.client import Engine, translated
 _ANSWER_S: Final = 60.0
 _END_S: Final = 30.0
 _LOOK_S: Final = 0.05
+_ALONE: Final = ("unshare", "--net", "--")
 _CONTAINERD: Final = """\
 version = 2
 root = "{root}/containerd"
@@ -39,10 +40,13 @@ address = "{root}/containerd.sock"
 
 
 class OwnEngine:
-    """`with OwnEngine(engine, image) as own:` starts it with `image` of `engine` in it; needs root."""
+    """`with OwnEngine(engine, image) as own:` starts it with `image` of `engine` in it; needs root.
 
-    def __init__(self, first: Engine, image: str) -> None:
-        self._first, self._image = first, image
+    `inside` is a command before its programs that brings them into other namespaces, and forks to do so.
+    """
+
+    def __init__(self, first: Engine, image: str, *, inside: Sequence[str] = ()) -> None:
+        self._first, self._image, self._inside = first, image, tuple(inside)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -78,11 +82,20 @@ class OwnEngine:
 
     def restart(self) -> None:
         """Kill the engine without a word and start it again on the same data; its containerd goes on."""
+        self.kill()
+        self.revive()
+
+    def kill(self) -> None:
+        """Kill the engine without a word; containers and containerd go on."""
         self.engine.close()
         dockerd = self._processes.pop("dockerd")
-        dockerd.kill()
+        self._signal(dockerd, signal.SIGKILL)
         dockerd.wait()
+        # Its owner is dead: the next one would find the number in use by whoever has it by then.
         (self.root / "docker.pid").unlink(missing_ok=True)
+
+    def revive(self) -> None:
+        """Start it again after `kill`, on the same data."""
         self._start_dockerd()
 
     def leftovers(self, home: str) -> list[str]:
@@ -120,7 +133,7 @@ class OwnEngine:
         with (self.root / f"{program}.log").open("ab") as log:
             try:
                 self._processes[program] = subprocess.Popen(
-                    ["unshare", "--net", "--", program, *arguments],
+                    [*(self._inside or _ALONE), program, *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -153,11 +166,11 @@ class OwnEngine:
             process = self._processes.pop(program, None)
             if process is None:
                 continue
-            process.terminate()
+            self._signal(process, signal.SIGTERM)
             try:
                 process.wait(_END_S)
             except subprocess.TimeoutExpired:
-                process.kill()
+                self._signal(process, signal.SIGKILL)
                 process.wait()
         self._end_shims()
         for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
@@ -165,6 +178,14 @@ class OwnEngine:
             if place.startswith(f"{self.root}/"):
                 subprocess.run(["umount", "-l", place], check=False, capture_output=True)
         shutil.rmtree(self.root, ignore_errors=True)
+
+    def _signal(self, process: subprocess.Popen[bytes], number: int) -> None:
+        """To the program itself: what brought it into a namespace of processes is only its parent."""
+        pid = process.pid
+        with contextlib.suppress(OSError, IndexError):
+            if self._inside:
+                pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+            os.kill(pid, number)
 
     def _end_shims(self) -> None:
         """Containers that outlived their engine; they are known by the address of our containerd."""

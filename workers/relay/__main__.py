@@ -1,6 +1,6 @@
 """The relay process: configuration and commands on standard input, answers and states on standard output.
 
-One JSON object a line. First line in: a `RelayConfig`. Then `{"id", "do": "open"|"close", ...}`,
+One JSON object a line. First line in: a `RelayConfig`. Then `{"id", "do": "open"|"renew"|"close", ...}`,
 answered by `{"id", "ok": ...}` or `{"id", "error": "..."}`; in between `{"event": "state", "state": ...}`.
 The end of standard input means that the worker is gone: every lane is closed and the process ends.
 """
@@ -68,6 +68,9 @@ async def _do(relay: Relay, asked: Mapping[str, Any]) -> Any:
     if asked["do"] == "open":
         path, token = await relay.open(LaneOrder.from_data(asked["lane"]))
         return {"socket": str(path), "token": token}
+    if asked["do"] == "renew":
+        relay.renew(asked["lane_id"], asked["calls_until"])
+        return {}
     return (await relay.close(asked["lane_id"])).as_data()
 
 

@@ -117,6 +117,8 @@ class LaneOrder:
 
     `kind` is `agent` for the screened agent, `platform` for calls that the house pays (simulated
     customer, judge), which never count as the agent's. `cap_nusd` None means no cap; 0 means zero.
+    `calls_until`: when the last call may start, in seconds of the clock that all processes of a host share
+    (`time.monotonic`); it is moved while the lane is open. None is no bound.
     `state_dir` gets the transcript, `socket_dir` the socket. `rehearsal` is the SHA-256 of the script that
     stands in for every provider, None for the real ones.
     """
@@ -130,6 +132,7 @@ class LaneOrder:
     step_limit: int | None
     policy: Policy = Policy()
     rehearsal: str | None = None
+    calls_until: float | None = None
 
     def as_data(self) -> dict[str, Any]:
         """Plain data for the pipe."""

@@ -15,6 +15,7 @@ from orchestrator.evidence.transcript import Kind
 from workers.relay import headers
 from workers.relay.admission import Admission
 from workers.relay.decode import Unpacker, UnpackError
+from workers.relay.errors import RefusedError
 from workers.relay.lane import Lane
 from workers.relay.outbox import Head, Outbox
 from workers.relay.outcome import judge
@@ -78,6 +79,12 @@ class Exchange:
 
     async def _run(self, upstream: Upstream) -> None:
         admitted = self._admitted
+        try:
+            self._lane.require_lease()  # once more: it may have waited long for a place at the provider
+        except RefusedError as refused:
+            self._release(0, "platform", "lease")
+            self._refuse(refused.code, refused.message)
+            return
         sent = headers.to_provider(self._client, admitted.route.family, admitted.provider.key)
         self._dispatched = True
         try:

@@ -152,6 +152,7 @@ class Handler:
         lane = self._lane
         if lane.tally.platform_fault is not None:
             raise RefusedError(Refusal.PLATFORM_FAULT, "this try has met trouble of the platform and ends")
+        lane.require_lease()
         if route.purpose is Purpose.COUNT:
             self._pace()
         elif lane.released >= MOST_RELEASED:

@@ -39,7 +39,14 @@ class RelayHub:
         self._lock = threading.Lock()
         self._relays: dict[str, _Relay] = {}
 
-    def open(self, terms: RelayTerms, attempt_id: str, kind: LaneKind = "agent") -> OpenLane:
+    def open(
+        self,
+        terms: RelayTerms,
+        attempt_id: str,
+        kind: LaneKind = "agent",
+        *,
+        calls_until: float | None = None,
+    ) -> OpenLane:
         """A lane for an attempt; raises `RelayError` when no relay can be had for these terms."""
         relay = self._relay(terms)
         order = LaneOrder(
@@ -52,6 +59,7 @@ class RelayHub:
             step_limit=terms.step_limit,
             policy=Policy(frozenset(terms.provider_tools)),
             rehearsal=_digest(terms.rehearsal),
+            calls_until=calls_until,
         )
         return relay.process.open(order)
 

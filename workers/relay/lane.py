@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -13,11 +14,12 @@ from orchestrator.prices.sheet import PriceSheet
 from workers.relay.admission import Terms
 from workers.relay.budget import Budget
 from workers.relay.config import LaneOrder, Provider
+from workers.relay.errors import RefusedError
 from workers.relay.history import History
 from workers.relay.intake import Intake
 from workers.relay.outbox import Head
 from workers.relay.redact import Redactor
-from workers.relay.state import LaneState, LaneSummary, Tally
+from workers.relay.state import LEASE_LOST, LaneState, LaneSummary, Tally
 from workers.relay.transcript import Transcript
 from workers.relay.wire.family import Family
 from workers.relay.wire.refusals import STATUS, Refusal, refusal_body, refusal_headers
@@ -53,6 +55,7 @@ class Lane:
         self.redactor = redactor
         self.tally = Tally()
         self.over = False
+        self.calls_until = order.calls_until
         self.served: set[str] = set()
         self.intake = Intake()
         self.released = 0
@@ -80,6 +83,18 @@ class Lane:
     def knows(self, tokens: Iterable[str]) -> bool:
         """Whether one of these is the lane's token."""
         return any(hmac.compare_digest(one.encode(), self.token.encode()) for one in tokens)
+
+    def require_lease(self) -> None:
+        """Refuse a call that would start after the attempt's lease was last known to be good.
+
+        The bound is a moment, not a command to stop: a worker that is frozen or dead says nothing.
+        """
+        if self.calls_until is None or time.monotonic() < self.calls_until:
+            return
+        if self.tally.platform_fault is None:
+            self.tally.platform_fault = LEASE_LOST
+        self.changed()
+        raise RefusedError(Refusal.PLATFORM_FAULT, "this host has lost touch with its ledger; the try ends")
 
     def next_call(self) -> int:
         """The number of a new call, from 1."""

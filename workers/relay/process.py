@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -52,6 +53,10 @@ class OpenLane:
     def wait_for(self, met: Callable[[LaneState], bool], timeout_s: float) -> LaneState:
         """Wait for a report that `met` accepts; `RelayError` after `timeout_s`, `RelayLostError` if lost."""
         return self._process.wait_for(self.lane_id, met, timeout_s)
+
+    def renew(self, calls_until: float | None) -> None:
+        """Calls may start until then (`LaneOrder.calls_until`); a relay that is gone hears nothing."""
+        self._process.renew(self.lane_id, calls_until)
 
     def close(self) -> LaneSummary:
         """End the lane: its token dies at once, open calls are read to their end, the transcript closes."""
@@ -104,6 +109,13 @@ class RelayProcess:
         """Open a lane; `RelayError` if the relay refuses, `RelayLostError` if it is gone."""
         made = self._ask("open", ANSWER_S, lane=order.as_data())
         return OpenLane(self, order.lane_id, Path(made["socket"]), made["token"])
+
+    def renew(self, lane_id: str, calls_until: float | None) -> None:
+        """See `OpenLane.renew`; nobody waits for the answer."""
+        with contextlib.suppress(RelayLostError):
+            self._write(
+                {"id": next(self._ids), "do": "renew", "lane_id": lane_id, "calls_until": calls_until}
+            )
 
     def close_lane(self, lane_id: str) -> LaneSummary:
         """See `OpenLane.close`."""

@@ -73,6 +73,12 @@ class Relay:
         self._lanes[order.lane_id] = lane, runner
         return path, lane.token
 
+    def renew(self, lane_id: str, calls_until: float | None) -> None:
+        """Move the moment of the last call that may start; for a lane that is closed, nothing."""
+        found = self._lanes.get(lane_id)
+        if found is not None:
+            found[0].calls_until = calls_until
+
     async def close(self, lane_id: str) -> LaneSummary:
         """End a lane: its token is dead at once, open calls are read to their end, then it is summed up."""
         lane, runner = self._lane(lane_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from orchestrator.prices.buckets import Buckets
 from workers.relay.wire.refusals import Refusal
@@ -13,6 +13,9 @@ from workers.relay.wire.usage import Completeness
 
 Fault = Literal["provider", "platform"]
 LastCall = Literal["ok", "agent", "provider", "platform"]
+
+LEASE_LOST: Final = "lease"
+"""The `platform_fault` of a lane that was not told in time that its attempt is still held."""
 
 
 @dataclass

@@ -23,6 +23,7 @@ from docker.transport import UnixHTTPAdapter
 from workers.errors import ContainerGoneError, EngineCallError, ImageMissingError, PathRefusedError
 
 CALL_TIMEOUT_S: Final = 120
+PING_TIMEOUT_S: Final = 5
 STREAM_DEADLINE_S: Final = 900
 _LOCAL: Final = "http+docker://"
 _CHUNK_BYTES: Final = 1 << 18
@@ -119,6 +120,15 @@ class Engine:
         self.api_version: Final = str(self.api.api_version)
         self.owner_labels: Mapping[str, str] = {}
         self._image_configs: dict[str, Mapping[str, Any]] = {}
+
+    def answers(self) -> bool:
+        """Whether the engine answers now; one that is frozen counts as away."""
+        try:
+            with translated("ping"):
+                url = f"{self.api.base_url}/v{self.api_version}/_ping"
+                return bool(self.api.get(url, timeout=PING_TIMEOUT_S).ok)
+        except EngineCallError:
+            return False
 
     def stream(self, call: str, where: str, **params: str) -> Generator[bytes, None, None]:
         """Chunks of `GET where`; the engine's refusal is raised here, a broken stream while reading.

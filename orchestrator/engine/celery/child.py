@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -26,6 +27,8 @@ from orchestrator.ledger import hosts, owners, window
 from orchestrator.ledger.db import Ledger, create_engine
 from orchestrator.ledger.transitions import Claim, beat, claim_message
 
+NOT_READY_S: Final = 10.0
+_LOOK_S: Final = 0.2
 _logger = logging.getLogger(__name__)
 
 
@@ -79,18 +82,30 @@ class Heart:
             except SQLAlchemyError as error:
                 # The lease outlasts several beats, and no reaper voids what it could not watch.
                 _logger.warning("heartbeat not written: %s", str(error).partition("\n")[0])
+                if self._control.late():
+                    self._control.stop(Stop.DEADLINE)
 
     def beat(self) -> None:
         """Renew the lease and pass on what the ledger says: go on, stop, or you are a zombie."""
         control, held = self._control, self._control.held
         phases = {held.attempt_id: control.current}
+        sent = time.monotonic()
         answer = beat(self._ledger, held.owner_id, phases, lease_ms=self._times.lease_ms)
         if held.attempt_id not in answer.live:
             control.stop(Stop.TOKEN)
-        elif held.attempt_id in answer.cancelled:
+            return
+        control.renewed(sent)
+        if held.attempt_id in answer.cancelled:
             control.stop(Stop.SCREENING)
         elif control.late():
             control.stop(Stop.DEADLINE)
+
+
+def _wait_for(ready: Callable[[], bool]) -> None:
+    """Take no further message until the host is ready, but come back: the worker may be told to end."""
+    until = time.monotonic() + NOT_READY_S
+    while not ready() and time.monotonic() < until:
+        time.sleep(_LOOK_S)
 
 
 class Child:
@@ -113,6 +128,11 @@ class Child:
             window.give_back(self._ledger, slot_id, generation)
             setup.unfit(error.message)
             return None
+        if not callbacks.ready():
+            _logger.warning("slot %s is left to others: the engine of this host does not answer", slot_id)
+            window.give_back(self._ledger, slot_id, generation)
+            _wait_for(callbacks.ready)
+            return None
         held = claim_message(
             self._ledger,
             slot_id,
@@ -129,7 +149,7 @@ class Child:
         return result
 
     def _run(self, held: Claim, callbacks: Callbacks) -> Result:
-        control = Control(held, None)
+        control = Control(held, None, calls_ms=self._setup.times.engine().calls_ms)
         with bound(held), Heart(self._heart_ledger, self._setup.times, control):
             _logger.info("attempt %d of slot %s begins", held.number, held.slot_id)
             result = run_attempt(self._ledger, callbacks, self._setup.times.engine(), control)

@@ -16,10 +16,11 @@ from sqlalchemy.engine import Connection
 
 from orchestrator.engine.celery.broker import Publisher
 from orchestrator.engine.celery.times import Times
-from orchestrator.ledger import hosts, window
+from orchestrator.ledger import hosts, providers, window
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerView
 from orchestrator.ledger.models import Attempt, Certificate, Event, Screening, TrySlot
+from orchestrator.ledger.providers import ProviderView
 from orchestrator.ledger.states import OPEN_SCREENINGS, AttemptState, SlotState
 
 _NUSD: Final = 1e9
@@ -34,6 +35,11 @@ _AGES_OF_WORKERS: Final[tuple[tuple[str, str, Callable[[WorkerView], int | None]
     ("worker_claim_age_seconds", "Since a worker's last claim.", lambda one: one.claimed_ms),
     ("worker_sweep_age_seconds", "Since a worker's last sweep.", lambda one: one.swept_ms),
     ("worker_reap_age_seconds", "Since its last look for lost attempts.", lambda one: one.reaped_ms),
+)
+
+_OF_PROVIDERS: Final[tuple[tuple[str, str, Callable[[ProviderView], int]], ...]] = (
+    ("provider_tries", "Tries that are queued or running at a limited provider.", lambda one: one.busy),
+    ("provider_tries_limit", "The most tries at a time at a limited provider.", lambda one: one.most),
 )
 
 
@@ -61,6 +67,12 @@ class LedgerCollector(Collector):
             yield from _money(connection)
         yield from self._workers(now)
         yield from self._queues()
+        yield from self._providers()
+
+    def _providers(self) -> Iterator[Metric]:
+        found = providers.views(self._ledger)
+        for name, text, of in _OF_PROVIDERS:
+            yield _gauge(name, text, ("provider",), [([one.provider], float(of(one))) for one in found])
 
     def _workers(self, now: int) -> Iterator[Metric]:
         views = [one for one in hosts.workers(self._ledger, beat_ms=self._times.beat_ms) if one.present]
@@ -123,6 +135,8 @@ def _attempts(connection: Connection, now: int, beat_ms: int) -> Iterator[Metric
     )
     rows = [([str(reason)], float(count)) for reason, count in voids]
     yield _gauge("void_attempts", "Attempts that do not count, by reason.", ("reason",), rows)
+    recorded = connection.scalar(sa.select(sa.func.count()).where(Attempt.state == AttemptState.RECORDED))
+    yield _gauge("recorded_attempts", "Attempts that count.", (), [([], float(recorded or 0))])
     refused = connection.scalar(sa.select(sa.func.count()).where(Event.kind == "refused"))
     yield _gauge("refused_records", "Records refused by their token.", (), [([], float(refused or 0))])
     uncertified = connection.scalar(

@@ -17,6 +17,9 @@ class Times:
     - `sweep_ms`: a queued slot that was told longer ago, in a queue that is too short, is told again.
     - `reap_ms`: how often lost attempts are looked for; less than half a lease (`LeaseWatch`).
     - `tidy_ms`: how often containers without a live attempt are looked for.
+    - `call_leases`: model calls may start while the last heartbeat is younger than so many leases. More than
+      three, or an outage of the database that voids nothing else would stop agents; no more than that, as a
+      host that is cut off pays for a try that somebody else has begun again.
     - `persist_ms`: pause between two tries to record an end while the database is away.
     - `margin_s`: what a message's hard time limit adds to all the time of its attempt.
     """
@@ -29,6 +32,7 @@ class Times:
     tidy_ms: int = 60_000
     back_off_ms: int = 2_000
     persist_ms: int = 1_000
+    call_leases: int = 4
     margin_s: int = 300
     window_per_slot: int = 2
 
@@ -39,4 +43,5 @@ class Times:
             beat_ms=self.beat_ms,
             back_off_ms=self.back_off_ms,
             persist_ms=self.persist_ms,
+            call_leases=self.call_leases,
         )

@@ -114,6 +114,9 @@ class _Quiet:
     def cancelled(self) -> bool:
         return False
 
+    def calls_until(self) -> float | None:
+        return None
+
 
 class _Beside:
     """An attempt's control that also starts the sibling when the agent gets control."""
@@ -129,6 +132,9 @@ class _Beside:
 
     def cancelled(self) -> bool:
         return self._control.cancelled()
+
+    def calls_until(self) -> float | None:
+        return self._control.calls_until()
 
 
 class Witness:
@@ -149,6 +155,10 @@ class Witness:
         seen.left = left_of(self._engine, order)
         seen.host = self._canary.problems()
         return report
+
+    def ready(self) -> bool:
+        """As the runner's own."""
+        return self._runner.ready()
 
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Any:
         return self._runner.reap(home, is_live)

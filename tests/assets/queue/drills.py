@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.ledger import hosts, queries
+from orchestrator.ledger.providers import set_limits
 from orchestrator.ledger.states import SlotState
 from tests.assets.queue.lab import QUEUE, Lab
 from tests.assets.services.postgres import PostgresServer
@@ -89,6 +90,21 @@ def sigterm_then_sigquit(scene: Scene) -> None:
     lab.until(lambda: "Warm shutdown" in lab.errors(), "the worker has heard")
     worker.send_signal(signal.SIGQUIT)
     worker.wait(60)
+    lab.go()
+    lab.worker()
+    lab.closed()
+    assert lab.sound() == {"all_checks_passed": 3, "worker_lost": 2}
+
+
+def soft_shutdown(scene: Scene) -> None:
+    """A cold shutdown that waits a moment: what does not end in it is lost to the platform and runs again."""
+    lab = scene.lab
+    lab.plan(["a", "b", "c"], tries=1)
+    worker = lab.worker(hold=True, changes={"worker_soft_shutdown_timeout": 1.0})
+    lab.begun(2)
+    worker.send_signal(signal.SIGQUIT)
+    worker.wait(60)
+    assert len(lab.log("begin")) == 2
     lab.go()
     lab.worker()
     lab.closed()
@@ -266,6 +282,43 @@ def other_queue(scene: Scene) -> None:
     assert lab.sound() == {"all_checks_passed": 3}
 
 
+def engine_away(scene: Scene) -> None:
+    """A host whose engine does not answer claims nothing, and hands on what it was told of."""
+    lab = scene.lab
+    screening = lab.plan(["a", "b"], tries=1)
+    (lab.folder / "away.drill").touch()
+    away = lab.worker(slots=1)
+    lab.until(lambda: "does not answer" in lab.errors(), "it has seen a message and its engine")
+    assert _running(lab, screening) == 0
+    lab.worker(host_name="second")
+    lab.closed()
+    assert lab.children(away) == [] and len(lab.log("begin")) == 2
+    lab.plan(["c", "d", "e", "f"], tries=1, name="after")
+    (lab.folder / "away.drill").unlink()
+    lab.closed()
+    assert lab.sound() == {"all_checks_passed": 6}
+
+
+def provider_limit(scene: Scene) -> None:
+    """Two hosts with free places, two screenings, one provider: never more tries at once than it may have."""
+    lab = scene.lab
+    set_limits(lab.ledger, {"crowded": 3})
+    screenings = [
+        lab.plan(["a", "b", "c"], tries=1, name=name, providers=["crowded"]) for name in ("one", "two")
+    ]
+    lab.plan(["a"], tries=1, name="free")
+    lab.worker(slots=3, hold=True)
+    lab.worker(slots=3, hold=True, host_name="second")
+    lab.begun(4)
+    lab.pass_leases(1)  # time for every dispatcher to do wrong
+    busy = [queries.status(lab.ledger, one).slots for one in screenings]
+    assert sum(one[SlotState.RUNNING] + one[SlotState.QUEUED] for one in busy) == 3
+    assert len(lab.log("begin")) == 4
+    lab.go()
+    lab.closed()
+    assert lab.sound() == {"all_checks_passed": 7}
+
+
 DRILLS: Final[dict[str, Callable[[Scene], None]]] = {
     one.__name__: one
     for one in (
@@ -273,6 +326,7 @@ DRILLS: Final[dict[str, Callable[[Scene], None]]] = {
         kill_main,
         sigterm,
         sigterm_then_sigquit,
+        soft_shutdown,
         redis_restart,
         redis_wiped,
         redis_frozen,
@@ -283,7 +337,9 @@ DRILLS: Final[dict[str, Callable[[Scene], None]]] = {
         hard_time_limit,
         database_outage,
         drained,
+        engine_away,
         other_queue,
+        provider_limit,
     )
 }
 """Every drill by its name."""

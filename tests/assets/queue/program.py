@@ -27,13 +27,17 @@ _POLL_S = 0.01
 
 @dataclass(frozen=True)
 class Script:
-    """How long the attempts stay, whether until told, and whether they listen to being told to stop."""
+    """How long the attempts stay, whether until told, and whether they listen to being told to stop.
+
+    While a file `away.<host>` is there, the host's engine does not answer.
+    """
 
     folder: Path
     try_s: float = 0.0
     hold: bool = False
     deaf: bool = False
     quiet: bool = False
+    host: str = "drill"
 
 
 def note(script: Script, kind: str, order: AttemptOrder) -> None:
@@ -53,7 +57,10 @@ class ScriptedShop:
     def __init__(self, script: Script) -> None:
         self._script = script
         self.callbacks = Callbacks(
-            attempt=StubAttempt(gate=self._gate), order_for=stub_order, metered=lambda held: PRICE_NUSD
+            attempt=StubAttempt(gate=self._gate),
+            order_for=stub_order,
+            metered=lambda held: PRICE_NUSD,
+            ready=lambda: not (script.folder / f"away.{script.host}").exists(),
         )
 
     def _gate(self, order: AttemptOrder, control: AttemptControl) -> None:
@@ -106,7 +113,8 @@ def main() -> None:
     """Run one worker as the JSON of the first argument says."""
     told = json.loads(sys.argv[1])
     folder = Path(told["folder"])
-    script = Script(folder, **told.get("script", {}))
+    host = told.get("host_name", "drill")
+    script = Script(folder, host=host, **told.get("script", {}))
 
     def ready(sender: Any) -> None:
         if (folder / "ask").exists():
@@ -116,7 +124,7 @@ def main() -> None:
     setup = WorkerSetup(
         database_url=told["database_url"],
         broker=told["broker"],
-        host_name=told.get("host_name", "drill"),
+        host_name=host,
         slots=told["slots"],
         queues=tuple(told["queues"]),
         hardware_class="cpu1-mem1g",

@@ -42,8 +42,8 @@ def house(
     made: House = relayed("house").House(tmp_path, provider.base_url, KEY, base_image, runner, make_order)
     opened = runner.hub.open
 
-    def noted(terms: Any, attempt_id: str, *rest: Any) -> Any:
-        made.lanes[attempt_id] = opened(terms, attempt_id, *rest)
+    def noted(terms: Any, attempt_id: str, *rest: Any, **more: Any) -> Any:
+        made.lanes[attempt_id] = opened(terms, attempt_id, *rest, **more)
         return made.lanes[attempt_id]
 
     monkeypatch.setattr(runner.hub, "open", noted)

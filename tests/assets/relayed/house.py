@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from orchestrator.attempts import AttemptOrder, AttemptReport, Caps, PinnedModel, RelayTerms
+from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport, Caps, PinnedModel, RelayTerms
 from orchestrator.evidence import metering
 from orchestrator.evidence.manifest import EvidenceManifest
 from orchestrator.evidence.store import EvidenceStore
@@ -124,6 +124,9 @@ class Quiet:
     def cancelled(self) -> bool:
         return False
 
+    def calls_until(self) -> float | None:
+        return None
+
 
 class House:
     """Makes orders and runs them; `lanes` has the lane of every attempt that was begun, by attempt id."""
@@ -169,9 +172,9 @@ class House:
             relay=replace(self.terms, **terms),
         )
 
-    def run(self, order: AttemptOrder) -> Ran:
-        """Run one order to its end."""
-        report = self._runner(order, Quiet())
+    def run(self, order: AttemptOrder, control: AttemptControl | None = None) -> Ran:
+        """Run one order to its end, under a control of the test's or under none."""
+        report = self._runner(order, control or Quiet())
         assert report.manifest_digest is not None, report.observations
         store = EvidenceStore(order.evidence_root)
         manifest = EvidenceManifest.from_bytes(store.read(report.manifest_digest, MIB))

@@ -63,18 +63,19 @@ def _account() -> str | None:
 class PostgresServer:
     """One server; `start`, then `new_database` as often as needed, at last `close`."""
 
-    def __init__(self, *, tcp: bool = False, durable: bool = False) -> None:
+    def __init__(self, *, tcp: bool = False, durable: bool = False, address: str | None = None) -> None:
+        """`address`: where other machines reach it, with a password; a role of its own has to be made."""
         user = _account()
         self.bin = programs()
         self.folder = own_folder("postgres", user)
-        self.port = free_port() if tcp else _SOCKET_PORT
+        self.port = free_port() if tcp or address else _SOCKET_PORT
         self._tcp = tcp
         self._count = 0
         self._has_template = False
         data = self.folder / "data"
         settings = {
             **({"fsync": "on"} if durable else _SETTINGS),
-            "listen_addresses": "127.0.0.1" if tcp else "",
+            "listen_addresses": ",".join([*(["127.0.0.1"] if tcp else []), *([address] if address else [])]),
             "port": str(self.port),
             "unix_socket_directories": str(self.folder),
         }
@@ -83,6 +84,9 @@ class PostgresServer:
         # SIGQUIT is PostgreSQL's immediate shutdown: it takes its children along.
         self.process = OwnProcess(as_user(command, user, on_parent_death="QUIT"), self.folder, self._answers)
         self._initdb(data, user)
+        if address is not None:
+            with (data / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {address}/24 scram-sha-256\n")
 
     def _initdb(self, data: Path, user: str | None) -> None:
         command = [str(self.bin / "initdb"), "-D", str(data), "-U", SUPERUSER, "-A", "trust"]

@@ -16,16 +16,27 @@ class RedisServer:
     """One server; `start`, use `url`, at last `close`.
 
     `appendonly` keeps what it holds over `stop` and `kill` (fsync every second, as distribution.md section 3
-    asks of an operator); without it a restart begins empty.
+    asks of an operator); without it a restart begins empty. `address` is where it listens, beside its socket;
+    with a `password` the folder holds it, not the command line.
     """
 
-    def __init__(self, *, appendonly: bool = False, memory_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        appendonly: bool = False,
+        memory_bytes: int | None = None,
+        address: str = "127.0.0.1",
+        password: str = "",
+    ) -> None:
         self.folder = own_folder("redis")
         self.port = free_port()
         self.socket = self.folder / "redis.sock"
-        self.url = f"redis://127.0.0.1:{self.port}/0"
-        command = [find_program("redis-server", package="redis-server")]
-        command += ["--bind", "127.0.0.1", "--port", str(self.port), "--unixsocket", str(self.socket)]
+        self._password = password
+        self.url = f"redis://{f':{password}@' if password else ''}{address}:{self.port}/0"
+        settings = self.folder / "redis.conf"
+        settings.write_text(f"requirepass {password}\n" if password else "")
+        command = [find_program("redis-server", package="redis-server"), str(settings)]
+        command += ["--bind", address, "--port", str(self.port), "--unixsocket", str(self.socket)]
         command += ["--dir", str(self.folder), "--daemonize", "no", "--save", "", "--loglevel", "warning"]
         command += ["--appendonly", "yes" if appendonly else "no", "--appendfsync", "everysec"]
         command += ["--maxmemory-policy", "noeviction"]
@@ -45,7 +56,10 @@ class RedisServer:
     def client(self) -> redis.Redis:
         """A client that gives up after five seconds; the caller closes it."""
         return redis.Redis(
-            unix_socket_path=str(self.socket), socket_timeout=_ANSWER_WITHIN_S, decode_responses=True
+            unix_socket_path=str(self.socket),
+            password=self._password or None,
+            socket_timeout=_ANSWER_WITHIN_S,
+            decode_responses=True,
         )
 
     def start(self) -> None:

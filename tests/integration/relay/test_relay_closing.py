@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 
 from workers.relay.config import LaneOrder, Pin, Provider, RelayConfig
 from workers.relay.process import OpenLane, RelayProcess
-from workers.relay.state import LaneSummary
+from workers.relay.state import LEASE_LOST, LaneSummary
+from workers.relay.watch import Ending, ending
 
 _PRICES = {"model-a": {"provider": "openai", "input": 1000, "output": 4000, "max_output": 4096}}
 _ANSWER = {
@@ -105,3 +107,31 @@ def test_a_call_that_outlives_its_lane_costs_its_hold_and_breaks_off(unanswered:
     assert summary.state.spent_nusd == held_nusd > 0
     assert summary.state.held_nusd == summary.state.open_calls == 0
     assert (summary.state.tally["unknown"], summary.state.tally["complete"]) == (1, False)
+
+
+def test_no_call_starts_after_the_lease_until_it_is_renewed(open_bench: Callable[..., Any]) -> None:
+    """The relay needs no word from its worker to stop: one that is frozen or dead gives none."""
+    bench = open_bench(_PRICES, _ANSWER, {"model-a": "openai"})
+
+    async def ask() -> int:
+        async with _session(bench.lane) as session:
+            return await _ask(bench.lane, session)
+
+    bench.lane.renew(time.monotonic() + 3600)
+    assert asyncio.run(ask()) == 200
+    bench.lane.renew(time.monotonic() - 1)
+    assert asyncio.run(ask()) == 502
+    state = bench.lane.wait_for(lambda one: one.tally["platformFault"] == LEASE_LOST, _SOON_S)
+    assert state.spent_nusd == _COST_NUSD and ending(state) is Ending.PLATFORM
+    bench.lane.renew(time.monotonic() + 3600)
+    assert asyncio.run(ask()) == 502
+    assert bench.close().state.tally["refusals"] == {"platform_fault": 2}
+
+
+def test_renewing_a_relay_that_is_gone_is_no_error(unanswered: OpenLane) -> None:
+    """Its end is seen elsewhere."""
+    unanswered.close()
+    unanswered.renew(time.monotonic())  # its lane is closed
+    unanswered._process.kill()
+    unanswered.renew(time.monotonic())
+    assert not unanswered.alive

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.assets.services.own import wait_until
+from tests.conftest import Control
 from workers.relay.process import OpenLane
 from workers.sandbox.client import Engine
 
@@ -23,6 +27,7 @@ FOR_EVER = "\nwhile True: ask('again')"
 EXACT_NUSD = 30_000
 OUTAGE = ("platform_fault", "provider_outage")
 FAULT = ("platform_fault", "relay_fault")
+LEASE = ("platform_fault", "worker_lost")
 PASSED = ("passed", "all_checks_passed")
 
 
@@ -161,3 +166,38 @@ def test_a_forwarder_that_is_killed_is_the_platforms_fault(
         ran = running.result(60)
     assert ran.end == FAULT
     assert ran.report.spent_nusd == EXACT_NUSD, "the call was answered, and is paid"
+
+
+def test_a_host_that_lost_its_lease_spends_no_more(house: House, provider: Provider) -> None:
+    """Cut off from the ledger, the platform refuses the next call and ends the try as a fault of its own."""
+    control = Control()
+    control.until = time.monotonic() + 3600
+    order = house.order("ask('before'); done()" + FOR_EVER)
+
+    def lose_it() -> None:
+        wait_until(lambda: bool(provider.texts()), "the agent has called")
+        control.until = time.monotonic()
+
+    thread = threading.Thread(target=lose_it)
+    thread.start()
+    ran = house.run(order, control)
+    thread.join(60)
+    assert ran.end == LEASE
+    assert ran.report.observations["lease_lost"] is True and ran.report.decision.suspect is False
+    assert set(ran.denied()) == {"platform_fault"}
+    calls = len(provider.texts())
+    assert calls >= 1 and ran.report.spent_nusd == calls * EXACT_NUSD == ran.money.spent_nusd
+
+
+def test_a_lease_that_is_renewed_all_the_time_stops_nobody(house: House) -> None:
+    """Every look passes the new bound on to the relay."""
+
+    class Renewed(Control):
+        def calls_until(self) -> float:
+            return time.monotonic() + 5
+
+    control = Renewed()
+    ran = house.run(
+        house.order("import time\nask('a'); time.sleep(6); assert ask('b') == 200; done()"), control
+    )
+    assert ran.end == PASSED

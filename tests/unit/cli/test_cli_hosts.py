@@ -15,7 +15,8 @@ from orchestrator.ledger import hosts, queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole
 from orchestrator.ledger.migrate import open_ledger
-from orchestrator.ledger.transitions import start
+from orchestrator.ledger.providers import set_limits
+from orchestrator.ledger.transitions import queue, start
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -137,3 +138,14 @@ def test_figures_once(run: Run, ledger: Ledger, screening: str) -> None:
     """`assize metrics --once` for a look without a server."""
     code, out, _ = run("metrics", "--once")
     assert code == 0 and f'assize_slots{{screening="{screening}",state="planned"}} 4.0' in out
+
+
+def test_a_full_provider_is_shown(run: Run, ledger: Ledger) -> None:
+    """Why nothing more starts: in the details of a screening, for people and programs."""
+    made = plan_stub(ledger, ["a", "b"], tries=2, providers=["openai"])
+    start(ledger, made, who="test")
+    set_limits(ledger, {"openai": 3, "google": 1})
+    assert queue(ledger, made, 9) == 3
+    assert "providers     openai has 3 of 3 tries at a time" in run("status", made)[1]
+    data = json.loads(run("status", made, "-o", "json")[1])
+    assert data["providers"] == [{"provider": "openai", "busy": 3, "most": 3}]

@@ -52,6 +52,9 @@ DETAIL_KEYS = STATUS_KEYS | {
     "last_event_ms",
     "now_ms",
     "runs_now",
+    "providers",
+    "start_hours",
+    "start_window_ms",
     "running_tries",
     "attention",
 }

@@ -358,6 +358,7 @@ def test_the_third_interrupt_leaves_at_once(ledger: Ledger) -> None:
 class _Deaf:
     def __init__(self, control: AttemptControl) -> None:
         self.phase = control.phase
+        self.calls_until = control.calls_until
 
     def cancelled(self) -> bool:
         return False
@@ -405,6 +406,8 @@ class _Idle:
 
     def cancelled(self) -> bool:
         return False
+
+    def calls_until(self) -> None: ...
 
 
 def test_an_attempt_past_its_deadline_is_stopped(ledger: Ledger) -> None:

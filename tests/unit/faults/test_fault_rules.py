@@ -123,6 +123,7 @@ def test_what_an_agent_controls_never_buys_a_re_run(seen: Observations, code: in
         ({**RAN, "artifact_overflow": True}, Reason.DISK_LIMIT, Phase.AGENT),
         ({**RAN, "provider_outage": True}, Reason.PROVIDER_OUTAGE, Phase.AGENT),
         ({**RAN, "relay_fault": True}, Reason.RELAY_FAULT, Phase.AGENT),
+        ({**RAN, "lease_lost": True, "provider_outage": True}, Reason.WORKER_LOST, Phase.AGENT),
         ({**RAN, "cost_cap_hit": True}, Reason.COST_CAP, Phase.AGENT),
         ({**RAN, "step_cap_hit": True}, Reason.STEP_CAP, Phase.AGENT),
         ({**RAN, "network_violation": True}, Reason.NETWORK_VIOLATION, Phase.AGENT),

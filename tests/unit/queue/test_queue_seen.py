@@ -19,6 +19,7 @@ from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole
 from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.owners import register
+from orchestrator.ledger.providers import set_limits
 from orchestrator.ledger.states import EngineName
 from orchestrator.ledger.transitions import Claim, claim_message, start, stop_attempt
 from orchestrator.ledger.window import fill
@@ -79,6 +80,20 @@ def test_figures_come_from_the_ledger(ledger: Ledger) -> None:
     assert f"assize_worker_sweep_age_seconds{{{label}}}" not in seen  # it has never swept
     stop_attempt(ledger, held, who="test")
     assert figures(ledger)["assize_void_attempts{reason=operator_cancelled}"] == 1
+
+
+def test_limited_providers_are_shown(ledger: Ledger) -> None:
+    """How many of its tries are out, and how many may be."""
+    set_limits(ledger, {"openai": 2, "google": 1})
+    start(
+        ledger,
+        plan_stub(ledger, ["a", "b", "c"], engine=EngineName.CELERY, queue=Q, providers=["openai"]),
+        who="test",
+    )
+    fill(ledger, {Q: 9}, who="d")
+    seen = figures(ledger)
+    assert [seen[f"assize_provider_tries{{provider={one}}}"] for one in ("openai", "google")] == [2, 0]
+    assert seen["assize_provider_tries_limit{provider=openai}"] == 2
 
 
 def test_a_line_names_its_attempt(ledger: Ledger) -> None:

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import UsageError
+from orchestrator.home import Home
+from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.providers import ProviderView, views
 from orchestrator.providers import WELL_KNOWN, Account, ProviderError, load_accounts, require_key
+from orchestrator.screenings.relaying import take_limits
 from workers.relay.accounts import real_providers, rehearsed_providers
 from workers.relay.config import OPENAI_FAMILIES, Provider, RelayConfig
 from workers.relay.wire.family import Family
@@ -137,6 +141,27 @@ def test_an_unknown_provider_is_named_with_what_to_do() -> None:
     with pytest.raises(ProviderError, match="no provider called acme is configured") as caught:
         require_key(WELL_KNOWN, "acme")
     assert caught.value.hint == "add [provider.acme] to providers.toml in the home"
+
+
+def test_limits_of_tries_are_taken_into_the_ledger(tmp_path: Path) -> None:
+    """Those of the file and no others; whoever dispatches reads them in the ledger."""
+    home = Home(tmp_path)
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    written(tmp_path, "[provider.openai]\nmax_tries = 8\n[provider.google]\nmax_parallel = 2\n")
+    take_limits(home, ledger)
+    assert views(ledger) == [ProviderView("openai", 0, 8)]
+    (tmp_path / "providers.toml").unlink()
+    take_limits(home, ledger)
+    assert views(ledger) == []
+    ledger.close()
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "true", '"8"', "1.5"])
+def test_a_limit_of_tries_is_a_whole_number_from_one(value: str, tmp_path: Path) -> None:
+    """A sentence with the provider and the key."""
+    path = written(tmp_path, f"[provider.openai]\nmax_tries = {value}\n")
+    with pytest.raises(ProviderError, match="max_tries"):
+        load_accounts(path)
 
 
 def test_the_rehearsals_provider_is_no_account() -> None:

@@ -1,0 +1,103 @@
+"""How many tries may use a model provider at a time, over all hosts and engines of a ledger.
+
+The operator's file (`providers.toml`, `max_tries`) is taken into the ledger by the processes that hold the
+keys; whoever dispatches reads it here, so that hosts with another file, or none, keep to the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.models import ProviderLimit, Screening, TrySlot
+from orchestrator.ledger.retry import retried
+from orchestrator.ledger.states import OPEN_SCREENINGS, SlotState
+
+DISPATCH_TURN: Final = 0x617373697A65
+"""Key of the advisory lock under which tries are counted and queued; SQLite has one writer anyway."""
+_BUSY: Final = (SlotState.QUEUED, SlotState.RUNNING)
+
+
+@dataclass(frozen=True)
+class ProviderView:
+    """One limited provider: tries that are queued or running now, and the most that may be."""
+
+    provider: str
+    busy: int
+    most: int
+
+
+@retried
+def set_limits(ledger: Ledger, limits: Mapping[str, int]) -> bool:
+    """Make `limits` the only ones, tries by provider; whether that changed anything. Each is at least 1.
+
+    What runs is left alone: a lower limit starts nothing new until enough has ended.
+    """
+    with ledger.unit_of_work() as connection:
+        known = _limits(connection)
+        if known == dict(limits):
+            return False
+        now = ledger.clock(connection)
+        gone = known.keys() - limits.keys()
+        if gone:
+            connection.execute(sa.delete(ProviderLimit).where(ProviderLimit.provider.in_(sorted(gone))))
+        for provider, most in sorted(limits.items()):
+            row = {"most": most, "changed_ms": now}
+            if provider not in known:
+                connection.execute(sa.insert(ProviderLimit), {"provider": provider, **row})
+            elif known[provider] != most:
+                connection.execute(
+                    sa.update(ProviderLimit).where(ProviderLimit.provider == provider).values(**row)
+                )
+        return True
+
+
+def views(ledger: Ledger) -> list[ProviderView]:
+    """Every limited provider by name."""
+    with ledger.reading() as connection:
+        limits = _limits(connection)
+        busy = _busy(connection, limits)
+    return [ProviderView(provider, busy[provider], most) for provider, most in sorted(limits.items())]
+
+
+def rooms(connection: Connection) -> dict[str, int]:
+    """How many more tries may be queued, by limited provider; negative where a limit was lowered.
+
+    It holds for the caller who has `DISPATCH_TURN`: ends only make more room.
+    """
+    limits = _limits(connection)
+    busy = _busy(connection, limits)
+    return {provider: most - busy[provider] for provider, most in limits.items()}
+
+
+def room_of(providers: Collection[str], free: Mapping[str, int]) -> int | None:
+    """The most tries of a screening with these providers that `rooms` leaves; None without a limit. Pure."""
+    return min((max(0, free[one]) for one in providers if one in free), default=None)
+
+
+def _limits(connection: Connection) -> dict[str, int]:
+    query = sa.select(ProviderLimit.provider, ProviderLimit.most)
+    return {row.provider: row.most for row in connection.execute(query)}
+
+
+def _busy(connection: Connection, wanted: Collection[str]) -> dict[str, int]:
+    busy = dict.fromkeys(wanted, 0)
+    if not busy:
+        return busy
+    query = sa.select(Screening.id, Screening.providers).where(Screening.state.in_(OPEN_SCREENINGS))
+    users = {row.id: row.providers for row in connection.execute(query) if busy.keys() & set(row.providers)}
+    counts = (
+        sa.select(TrySlot.screening_id, sa.func.count())
+        .where(TrySlot.screening_id.in_(list(users)), TrySlot.state.in_(_BUSY))
+        .group_by(TrySlot.screening_id)
+    )
+    for screening_id, count in connection.execute(counts):
+        for provider in users[screening_id]:
+            if provider in busy:
+                busy[provider] += count
+    return busy

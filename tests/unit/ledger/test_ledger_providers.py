@@ -1,0 +1,124 @@
+"""Tries at a provider: one number over all hosts, screenings and engines, on both databases."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+
+from orchestrator.engine.stub import plan_stub
+from orchestrator.ledger import providers, queries
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.invariants import violations
+from orchestrator.ledger.providers import ProviderView, room_of, set_limits
+from orchestrator.ledger.states import EngineName, SlotState
+from orchestrator.ledger.transitions import cancel, claim_message, pause, queue, start, stop_attempt
+from orchestrator.ledger.window import Demand, allot, fill
+
+Q = "try.c1m1.cpu1-mem1g"
+BIG = "try.c4m8.cpu8-mem32g"
+
+
+def campaign(ledger: Ledger, name: str, *served: str, tasks: int = 6, **options: object) -> str:
+    settings = {"tries": 1, "engine": EngineName.CELERY, "queue": Q, "providers": served, **options}
+    screening = plan_stub(ledger, [f"t{n}" for n in range(tasks)], name=name, **settings)  # type: ignore[arg-type]
+    start(ledger, screening, who="test")
+    return screening
+
+
+def queued(ledger: Ledger, *screenings: str) -> list[int]:
+    return [queries.status(ledger, one).slots[SlotState.QUEUED] for one in screenings]
+
+
+def test_room_of_is_the_least_of_the_limited() -> None:
+    """A screening with two models needs a place at both providers."""
+    free = {"a": 3, "b": 1, "c": -2}
+    assert [room_of(one, free) for one in (["a"], ["a", "b"], ["c", "a"], ["x"], [])] == [3, 1, 0, None, None]
+
+
+def test_allot_keeps_a_provider_to_its_room() -> None:
+    """All its screenings together; the places that it leaves go to others."""
+    wanted = [Demand("one", 1, 0, 9, ("p",)), Demand("two", 1, 0, 9, ("p", "q")), Demand("free", 1, 0, 9)]
+    assert allot(20, wanted, {"p": 3, "q": 9}) == {"one": 2, "two": 1, "free": 9}
+    assert allot(20, wanted, {"p": 3, "q": 0}) == {"one": 3, "free": 9}
+    assert allot(4, wanted, {"p": -1}) == {"free": 4}
+    assert allot(6, wanted, {}) == allot(6, wanted) == {"one": 2, "two": 2, "free": 2}
+
+
+def test_limits_are_replaced_as_a_whole(ledger: Ledger) -> None:
+    """What the operator's file no longer says does not hold."""
+    assert set_limits(ledger, {"openai": 8, "google": 2})
+    assert not set_limits(ledger, {"google": 2, "openai": 8})
+    assert set_limits(ledger, {"openai": 4, "x-ai": 1})
+    assert providers.views(ledger) == [ProviderView("openai", 0, 4), ProviderView("x-ai", 0, 1)]
+    assert set_limits(ledger, {}) and providers.views(ledger) == []
+
+
+def test_the_ledger_itself_refuses_a_limit_of_nothing(ledger: Ledger) -> None:
+    """A provider that may serve nobody is one that is not configured."""
+    with pytest.raises(sa.exc.IntegrityError):
+        set_limits(ledger, {"openai": 0})
+
+
+def test_a_provider_gets_no_more_tries_than_its_limit(ledger: Ledger, owner_id: str) -> None:
+    """Over screenings and queues; queued and running ones count, and an end makes room."""
+    set_limits(ledger, {"openai": 4})
+    one, two = campaign(ledger, "one", "openai"), campaign(ledger, "two", "openai", "google", queue=BIG)
+    other = campaign(ledger, "other", "google")
+    messages = fill(ledger, {Q: 5, BIG: 99}, who="d")  # of the small queue, by turns: three and two
+    fill(ledger, {Q: 99, BIG: 99}, who="d")
+    assert queued(ledger, one, two, other) == [3, 1, 6]
+    assert fill(ledger, {Q: 99, BIG: 99}, who="d") == []
+    mine = next(message for message in messages if message.queue == BIG)
+    held = claim_message(ledger, mine.slot_id, mine.generation, owner_id, lease_ms=60_000)
+    assert held is not None and providers.views(ledger) == [ProviderView("openai", 4, 4)]
+    assert fill(ledger, {Q: 99, BIG: 99}, who="d") == []
+    cancel(ledger, two, who="test")
+    stop_attempt(ledger, held, who="test", nusd=None)
+    assert providers.views(ledger)[0].busy == queued(ledger, one)[0]
+    fill(ledger, {Q: 99, BIG: 99}, who="d")
+    assert queued(ledger, one) == [4] and violations(ledger) == []
+
+
+def test_a_lower_limit_starts_nothing_until_enough_has_ended(ledger: Ledger) -> None:
+    """What was told already is left alone; a pause gives the places back."""
+    one, two = campaign(ledger, "one", "openai"), campaign(ledger, "two", "openai")
+    fill(ledger, {Q: 4}, who="d")
+    set_limits(ledger, {"openai": 2})
+    assert fill(ledger, {Q: 99}, who="d") == [] and sum(queued(ledger, one, two)) == 4
+    pause(ledger, one, who="test")
+    assert fill(ledger, {Q: 99}, who="d") == [] and queued(ledger, one, two) == [0, 2]
+    set_limits(ledger, {})
+    fill(ledger, {Q: 99}, who="d")
+    assert queued(ledger, one, two) == [0, 6]
+
+
+def test_the_engine_of_one_machine_keeps_to_it_too(ledger: Ledger) -> None:
+    """The same ledger, whoever dispatches; a screening without such a model has no limit."""
+    set_limits(ledger, {"openai": 3})
+    there = campaign(ledger, "there", "openai")
+    fill(ledger, {Q: 2}, who="d")
+    here = campaign(ledger, "here", "openai", engine=EngineName.LOCAL)
+    free = campaign(ledger, "free", engine=EngineName.LOCAL)
+    assert [queue(ledger, one, 99) for one in (here, here, free)] == [1, 0, 6]
+    assert queued(ledger, there, here) == [2, 1] and fill(ledger, {Q: 99}, who="d") == []
+
+
+def test_dispatchers_of_both_engines_at_once_never_pass_it(ledger: Ledger) -> None:
+    """They count and queue in turns."""
+    set_limits(ledger, {"openai": 5})
+    names = [f"local-{n}" for n in range(3)]
+    here = [campaign(ledger, name, "openai", engine=EngineName.LOCAL) for name in names]
+    there = campaign(ledger, "there", "openai", tasks=20)
+
+    def work(turn: int) -> None:
+        for _ in range(3):
+            if turn < len(here):
+                queue(ledger, here[turn], 4)
+            else:
+                fill(ledger, {Q: 4}, who="d")
+
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(work, range(5)))
+    assert sum(queued(ledger, there, *here)) == 5 and violations(ledger) == []
