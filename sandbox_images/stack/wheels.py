@@ -1,4 +1,4 @@
-"""The locked Python packages as files, downloaded on the host: containers know no package index and no CA of it."""
+"""The locked Python packages as files, downloaded on the host: a container may know neither index nor CA."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Final, cast
 
-from packaging.markers import Environment, Marker, default_environment
+from packaging.markers import Marker, default_environment
 
 from ..errors import ImageUnavailableError
 from ..index import pip_environment
@@ -47,8 +47,9 @@ def for_python(lock: str, python: str) -> str:
     pip would judge the conditions by the Python that it runs on, which is the host's and not the image's.
     """
     release = ".".join(python.split(".")[:2])
-    known = {**default_environment(), "python_version": release, "python_full_version": python}
-    environment = cast(Environment, known)
+    # The system and the kind of processor are the host's: the engine is this machine's.
+    own = cast("dict[str, str]", default_environment())
+    environment = {**own, "python_version": release, "python_full_version": python}
     kept = []
     for entry in re.split(r"\n(?=[A-Za-z0-9])", lock):
         head, newline, rest = entry.partition("\n")
