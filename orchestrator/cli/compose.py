@@ -31,7 +31,7 @@ def command() -> None:
     """
 
 
-@command.command("init", epilog="Next: docker compose up --wait (docs/compose.md).")
+@command.command("init", epilog="Next: assize worker health, after docker compose up --wait.")
 @click.option(
     "--secrets",
     type=_folder,

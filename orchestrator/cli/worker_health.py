@@ -11,6 +11,7 @@ import click
 from orchestrator.cli import exits
 from orchestrator.cli.output import cell, emit, json_option
 from orchestrator.cli.reading import reading
+from orchestrator.ledger import hosts
 from orchestrator.ledger.hosts import WorkerRole
 
 SCHEMA: Final = "assize.worker-health/1"
@@ -46,10 +47,12 @@ def health(context: click.Context, name: str | None, role: str, as_json: bool) -
 
     host, times = name or platform.node(), Times()
     with reading(context) as found:
-        presence = None
+        presence, draining = None, False
         if found.ledger is not None:
             presence = newest(found.ledger, host, WorkerRole(role), beat_ms=times.beat_ms)
-    checks = judge(presence, None if presence is None else look(presence), times)
+            draining = role == WorkerRole.WORKER and hosts.is_draining(found.ledger, host)
+    seen = None if presence is None else look(presence)
+    checks = judge(presence, seen, times, draining=draining)
     healthy = all(one.holds for one in checks)
     if as_json:
         rows = [asdict(one) for one in checks]

@@ -44,12 +44,17 @@ def look(presence: Presence) -> Seen:
     return Seen(alive, children_of(presence.process.pid))
 
 
-def judge(presence: Presence | None, seen: Seen | None, times: Times) -> list[Check]:
+def judge(
+    presence: Presence | None, seen: Seen | None, times: Times, *, draining: bool = False
+) -> list[Check]:
     """Every check by name; healthy is who passes all. Pure.
 
-    `presence` is None where the ledger knows no such process. Times are of the database's clock.
+    `presence` is None where the ledger knows no such process: on a host that is `draining` a worker waits
+    before it enters. Times are of the database's clock.
     """
     if presence is None or seen is None:
+        if draining:
+            return [Check("registered", True, "the host is draining: its worker waits for `undrain`")]
         return [Check("registered", False, "the ledger knows no such process of this host")]
     view, now = presence.view, presence.now_ms
     silent_ms = SILENT_BEATS * times.beat_ms

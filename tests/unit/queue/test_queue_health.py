@@ -9,12 +9,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 
 from orchestrator.engine.celery.health import NO_CLAIM_MS, Seen, judge, look
 from orchestrator.engine.celery.times import Times
+from orchestrator.engine.celery.worker import Worker as CeleryWorker
 from orchestrator.ledger import hosts, owners
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole, WorkerView
@@ -69,6 +71,22 @@ def test_a_worker_that_does_its_work_is_healthy() -> None:
 
 def test_who_is_not_in_the_ledger_is_not_healthy() -> None:
     assert bad(None, None) == ["registered"]
+
+
+def test_a_worker_that_waits_for_the_end_of_a_drain_is_healthy() -> None:
+    """It ended in good order, was started again by its service manager, and has not entered yet."""
+    assert all(one.holds for one in judge(None, None, TIMES, draining=True))
+
+
+def test_a_pool_that_is_not_made_yet_has_no_children() -> None:
+    """The keeper's first beat comes before the pool: it was lost for it, with an error in the log."""
+    worker = object.__new__(CeleryWorker)
+    for pool in (None, SimpleNamespace(pool=None), SimpleNamespace(pool=SimpleNamespace(_pool=None))):
+        worker._pool = pool
+        assert worker._children() == 0
+    inner = SimpleNamespace(_pool=[SimpleNamespace(pid=os.getpid())])
+    worker._pool = SimpleNamespace(pool=SimpleNamespace(_pool=inner))
+    assert worker._children() == 1
 
 
 @pytest.mark.parametrize(
