@@ -36,10 +36,10 @@ class Stack:
 
     def prepare(self) -> None:
         """Compose itself, then what a person runs once: `assize compose init`."""
+        self._home.mkdir()
         shared = Path(os.environ.get("ASSIZE_HOME", self._home))
         self._compose = ensure_compose(lambda line: None, shared / "cache" / "compose")
-        self._home.mkdir()
-        if (shared / "images.lock.json").is_file():
+        if shared != self._home and (shared / "images.lock.json").is_file():
             shutil.copy(shared / "images.lock.json", self._home)  # images that are there are not built again
         faster = f"ASSIZE_HEALTH_INTERVAL=5s\nASSIZE_STOP_GRACE=30s\nASSIZE_METRICS_PORT={self.port}\n"
         self._env.write_text(faster)
