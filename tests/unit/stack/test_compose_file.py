@@ -14,6 +14,7 @@ from orchestrator.stack.secret_files import FILES
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docker-compose.yml").read_text()
 FILE: dict[str, Any] = yaml.safe_load(TEXT)
+PAGE = (ROOT / "docs" / "compose.md").read_text()
 SERVICES: dict[str, dict[str, Any]] = FILE["services"]
 
 ENDS = {"migrate", "operator"}
@@ -33,8 +34,15 @@ every_service = pytest.mark.parametrize("name", sorted(SERVICES))
 
 def test_the_services_are_those_of_the_page() -> None:
     """docs/compose.md has a row for each."""
-    page = (ROOT / "docs" / "compose.md").read_text()
-    assert {one for one in SERVICES if f"| `{one}`" in page} == set(SERVICES)
+    assert {one for one in SERVICES if f"| `{one}`" in PAGE} == set(SERVICES)
+
+
+def test_every_setting_is_on_the_page_with_its_default() -> None:
+    """Those that `assize compose init` writes are not for people."""
+    written = {"ASSIZE_SECRETS", "ASSIZE_ENGINE_ROOT"}
+    settings = {name: value for name, value in re.findall(r"\$\{(ASSIZE_\w+):-([^}]*)\}", TEXT)}
+    rows = dict(re.findall(r"^\| `(ASSIZE_\w+)` \| (\S+) \|", PAGE, re.MULTILINE))
+    assert rows == {name: value for name, value in settings.items() if name not in written}
 
 
 @every_service
