@@ -33,6 +33,7 @@ class Stack:
         self._env = folder / "env"
         self._home = folder / "home"
         self._compose: list[str] = []
+        self._started: list[subprocess.Popen[str]] = []
 
     def prepare(self) -> None:
         """Compose itself, then what a person runs once: `assize compose init`."""
@@ -53,6 +54,10 @@ class Stack:
 
     def down(self) -> None:
         """Stop and remove everything, volumes too."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
         self.compose("--profile", "operator", "down", "--volumes", "--timeout", "30")
 
     def compose(self, *arguments: str, within_s: int = CALL_WITHIN_S) -> str:
@@ -67,13 +72,15 @@ class Stack:
 
     def start_operator(self, *arguments: str) -> subprocess.Popen[str]:
         """The same, while it runs; whatever it says is on its standard output."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self._called("run", "--rm", "--no-TTY", "operator", *arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+        self._started.append(process)
+        return process
 
     def _called(self, *arguments: str) -> list[str]:
         own = ["--project-name", self.project, "--env-file", str(self._env)]

@@ -40,7 +40,7 @@ def test_the_services_are_those_of_the_page() -> None:
 def test_every_setting_is_on_the_page_with_its_default() -> None:
     """Those that `assize compose init` writes are not for people."""
     written = {"ASSIZE_SECRETS", "ASSIZE_ENGINE_ROOT"}
-    settings = {name: value for name, value in re.findall(r"\$\{(ASSIZE_\w+):-([^}]*)\}", TEXT)}
+    settings = dict(re.findall(r"\$\{(ASSIZE_\w+):-([^}]*)\}", TEXT))
     rows = dict(re.findall(r"^\| `(ASSIZE_\w+)` \| (\S+) \|", PAGE, re.MULTILINE))
     assert rows == {name: value for name, value in settings.items() if name not in written}
 
