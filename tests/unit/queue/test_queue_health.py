@@ -17,13 +17,16 @@ import sqlalchemy as sa
 from orchestrator.engine.celery.health import NO_CLAIM_MS, Seen, judge, look
 from orchestrator.engine.celery.times import Times
 from orchestrator.engine.celery.worker import Worker as CeleryWorker
-from orchestrator.ledger import hosts, owners
+from orchestrator.engine.stub import plan_stub
+from orchestrator.ledger import hosts, owners, window
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole, WorkerView
 from orchestrator.ledger.migrate import open_ledger
-from orchestrator.ledger.models import Worker
+from orchestrator.ledger.models import TrySlot, Worker
 from orchestrator.ledger.owners import Liveness, ProcessIdentity
 from orchestrator.ledger.presence import Presence, newest
+from orchestrator.ledger.states import EngineName
+from orchestrator.ledger.transitions import hand_to, start
 from tests.assets.services.own import wait_until
 
 TWO_CHILDREN = """
@@ -160,6 +163,30 @@ def test_the_newest_process_of_the_role_is_asked_about(ledger: Ledger) -> None:
     hosts.leave(ledger, new)
     hosts.leave(ledger, old)
     assert newest(ledger, "lab", WorkerRole.WORKER, beat_ms=TIMES.beat_ms) is None
+
+
+def test_how_long_a_try_waits_is_asked_of_the_queues_of_the_worker(ledger: Ledger) -> None:
+    """Only what it serves, only what was told to workers, only of screenings that run on them."""
+    hosts.enter(ledger, WorkerRole.WORKER, host_name="lab", slots=1, queues=("try.mine",))
+
+    def waiting() -> int | None:
+        found = newest(ledger, "lab", WorkerRole.WORKER, beat_ms=TIMES.beat_ms)
+        assert found is not None
+        return found.waiting_ms
+
+    screening = plan_stub(ledger, ["a"], tries=1)
+    start(ledger, screening, who="test")
+    hand_to(ledger, screening, EngineName.CELERY, who="test")
+    with ledger.unit_of_work() as connection:
+        connection.execute(sa.update(TrySlot).values(queue="try.mine"))
+    assert waiting() is None, "planned, and not told to anybody"
+    (message,) = window.fill(ledger, {"try.mine": 1}, who="test")
+    with ledger.unit_of_work() as connection:
+        connection.execute(sa.update(TrySlot).values(updated_ms=TrySlot.updated_ms - 400_000))
+    assert message.queue == "try.mine" and 400_000 <= (waiting() or 0) < 500_000
+    with ledger.unit_of_work() as connection:
+        connection.execute(sa.update(TrySlot).values(queue="try.other"))
+    assert waiting() is None, "somebody else's"
 
 
 def test_children_that_were_killed_are_gone_though_their_parent_is_frozen() -> None:
