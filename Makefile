@@ -14,7 +14,7 @@ SOURCES := orchestrator workers scoring sandbox_images tests
 BASES := tests/unit/scoring tests/assets/certificates
 OWN_BASES := ^(orchestrator/packs/bundled|tests/unit/scoring|tests/assets/certificates)/
 
-.PHONY: help demo test bench check setup services lock clean
+.PHONY: help demo test bench check setup services compose lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -48,10 +48,17 @@ setup: $(STAMP)
 	@echo "==> checking the Docker engine and the base image" >&2
 	@$(PY) -m sandbox_images setup --home "$(ASSIZE_HOME)"
 
-## make services PostgreSQL and Redis as programs, for tests and benches only; nothing is started
+## make services PostgreSQL, Redis and Compose as programs, for tests and benches; nothing is started
 services: $(STAMP)
 	@echo "==> checking the servers that the tests start for themselves" >&2
 	@$(PY) -m sandbox_images ensure-services
+	@$(PY) -m sandbox_images ensure-compose --home "$(ASSIZE_HOME)"
+
+## make compose images, secrets and settings for docker-compose.yml; next: docker compose up --wait
+compose: setup
+	@echo "==> making what docker-compose.yml needs" >&2
+	@$(ASSIZE) compose init
+	@$(PY) -m sandbox_images ensure-compose --home "$(ASSIZE_HOME)"
 
 $(STAMP): requirements.lock pyproject.toml sandbox_images/setup/venv.sh
 	@echo "==> setting up Python" >&2

@@ -8,12 +8,25 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+VARIABLE: Final = "ASSIZE_SOCKET_FOLDER"
+"""For a worker in a container: a folder that the engine's host has under the same path, as the engine mounts
+the sockets from there."""
 PREFIX: Final = "assize-relay-"
+_RUN: Final = Path("/run")
 _NAME: Final = re.compile(re.escape(PREFIX) + r"\d+-[0-9a-f]+")
+
+
+def places() -> tuple[Path, ...]:
+    """Where such folders may lie, the best first: an address of a Unix socket has at most 107 bytes."""
+    if named := os.environ.get(VARIABLE):
+        return (Path(named),)
+    temporary = Path(tempfile.gettempdir())
+    return (_RUN, temporary) if os.access(_RUN, os.W_OK) else (temporary,)
 
 
 def left_behind(parents: Iterable[Path]) -> list[Path]:

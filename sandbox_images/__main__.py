@@ -12,6 +12,7 @@ from .engine import connect, ensure_engine
 from .errors import ImageError
 from .lock import ImageLock
 from .services import ensure_services
+from .stack.plugin import ensure_compose
 from .store import ImageStore
 
 EXIT_UNAVAILABLE = 4
@@ -48,6 +49,13 @@ def base_command(home: Path, names: tuple[str, ...]) -> None:
 def services_command() -> None:
     """Install PostgreSQL and Redis for tests and benches, as programs; no service is started."""
     ensure_services(_say)
+
+
+@main.command("ensure-compose")
+@click.option("--home", type=click.Path(path_type=Path), required=True, help="Folder of the cache.")
+def compose_command(home: Path) -> None:
+    """Find Compose v2, or take it out of the distribution's package; say how it is called."""
+    click.echo(f"  Compose v2: {' '.join(ensure_compose(_say, home / 'cache' / 'compose'))}", err=True)
 
 
 @main.command("setup")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Final
 
 from orchestrator.cli.findings import Finding, broken, ok, warn
@@ -12,7 +10,7 @@ from orchestrator.home import Home
 from orchestrator.prices.errors import PriceError
 from orchestrator.prices.sheet import PriceSheet
 from orchestrator.providers import FILE_NAME, WELL_KNOWN, ProviderError, load_accounts
-from orchestrator.relay_folders import left_behind
+from orchestrator.relay_folders import left_behind, places
 
 OLD_SHEET_DAYS: Final = 30
 
@@ -54,15 +52,10 @@ def price_sheet() -> Finding:
 
 def relay_folders() -> Finding:
     """Socket folders of relays whose worker is dead; they are listed, never removed here."""
-    left = left_behind(_places())
+    left = left_behind(places())
     if left:
         return warn("relay folders", ", ".join(map(str, left)), "the next `assize screen` removes them")
     return ok("relay folders", "no leftovers")
-
-
-def _places() -> tuple[Path, ...]:
-    """Where workers make such folders."""
-    return Path("/run"), Path(tempfile.gettempdir())
 
 
 def _today() -> date:

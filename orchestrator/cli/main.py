@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cancel": ("orchestrator.cli.cancel", "Give a screening up, whoever runs it."),
     "certificates": ("orchestrator.cli.certificates", "Certificates: show, export, notice."),
     "compare": ("orchestrator.cli.compare", "Two screenings task by task: can they be told apart?"),
+    "compose": ("orchestrator.cli.compose", "Secrets and images for docker-compose.yml."),
     "db": ("orchestrator.cli.database", "The ledger's database: schema, backup, moving, roles."),
     "dispatch": ("orchestrator.cli.dispatch", "Dispatch and certify campaigns of many hosts until stopped."),
     "drill": ("orchestrator.cli.drill", "Faults injected for real: does each land where it must?"),
@@ -35,7 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "status": ("orchestrator.cli.status", "Where screenings stand."),
     "tries": ("orchestrator.cli.tries", "The tries of a screening."),
     "try": ("orchestrator.cli.one_try", "One try with every attempt and its evidence."),
-    "worker": ("orchestrator.cli.worker", "Workers of many hosts: run, list, drain, undrain."),
+    "worker": ("orchestrator.cli.worker", "Workers of many hosts: run, list, health, drain."),
     "verify": ("orchestrator.cli.verify", "Verify certificates offline."),
 }
 

@@ -14,6 +14,7 @@ from orchestrator.cli.brokers import broker_options, chosen_broker
 from orchestrator.cli.listing import Column, listing_options, show_list, style_of
 from orchestrator.cli.output import emit, home_of, json_option, say, when
 from orchestrator.cli.reading import reading
+from orchestrator.cli.worker_health import health
 from orchestrator.errors import NotFoundError, UsageError
 from orchestrator.ledger import hosts
 
@@ -49,7 +50,7 @@ COLUMNS: Final = (
 
 @click.group(
     "worker",
-    short_help="Workers of many hosts: run, list, drain, undrain.",
+    short_help="Workers of many hosts: run, list, health, drain.",
     epilog="Next: assize worker list, assize screen PACK --agent AGENT --engine celery.",
 )
 def command() -> None:
@@ -60,6 +61,9 @@ def command() -> None:
       assize worker run --broker redis://10.0.0.1:6379/0 --slots 4
       assize worker drain lab-3
     """
+
+
+command.add_command(health)
 
 
 @command.command("run", short_help="Run tries until stopped.", epilog="Next: assize worker list.")

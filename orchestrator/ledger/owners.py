@@ -59,13 +59,23 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _started(pid: int) -> str | None:
-    """Start time of a process in clock ticks since boot; None when it does not run (a zombie does not)."""
+def _fields(pid: int | str) -> list[str]:
+    """What the kernel tells of a process that runs, from its state on; empty for one that does not."""
     # The second field is the command in parentheses and may hold anything, so count from the last one.
     fields = _read(_PROC / str(pid) / "stat").rpartition(")")[2].split()
-    if len(fields) < 20 or fields[0] in ("Z", "X"):
-        return None
-    return fields[19]
+    return [] if len(fields) < 20 or fields[0] in ("Z", "X") else fields
+
+
+def _started(pid: int) -> str | None:
+    """Start time of a process in clock ticks since boot; None when it does not run (a zombie does not)."""
+    return next(iter(_fields(pid)[19:]), None)
+
+
+def children_of(pid: int) -> int:
+    """How many processes that run are direct children of `pid`."""
+    # Not from /proc/<pid>/task/*/children: not every kernel is built with it.
+    numbers = (name for name in os.listdir(_PROC) if name.isdecimal())
+    return sum(_fields(number)[1:2] == [str(pid)] for number in numbers)
 
 
 def is_running(pid: int) -> bool:

@@ -22,7 +22,7 @@ from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES, EvidenceManifes
 from orchestrator.evidence.transcript import ledger_of, read
 from orchestrator.ledger import invariants, queries
 from orchestrator.ledger.records import CertificateKind, certificates
-from workers.relay import sockets
+from orchestrator.relay_folders import places
 from workers.sandbox.bundles import LIVE_KIND
 from workers.sandbox.client import Engine
 from workers.sandbox.reaper import ATTEMPT_LABEL
@@ -117,7 +117,7 @@ class Drill:
         assert {one["Labels"][ATTEMPT_LABEL].partition("/")[0] for one in volumes} == {LIVE_KIND}
         assert self.product.transcripts() == [] and list(self.product.home.glob("relay/*")) == []
         self.wait_for(lambda: not any(self.shared.proc(pid, "cmdline") for pid in relays))
-        folders = [found.name for parent in sockets.parents() for found in parent.glob("assize-relay-*")]
+        folders = [found.name for parent in places() for found in parent.glob("assize-relay-*")]
         assert [name for name in folders if int(name.split("-")[2]) in workers] == []
 
 

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from orchestrator.relay_folders import PREFIX
-from workers.relay import sockets
+from orchestrator.relay_folders import PREFIX, places
 from workers.sandbox.bundles import LIVE_KIND
 from workers.sandbox.client import Engine, translated
 from workers.sandbox.reaper import ATTEMPT_LABEL, HOME_LABEL
@@ -37,7 +36,7 @@ def in_engine(engine: Engine, home: str) -> list[str]:
 def relay_folders() -> frozenset[Path]:
     """Socket folders of this process's relays."""
     mine = f"{PREFIX}{os.getpid()}-*"
-    return frozenset(one for parent in sockets.parents() for one in parent.glob(mine))
+    return frozenset(one for parent in places() for one in parent.glob(mine))
 
 
 def on_host(folder: Path, before: frozenset[Path] = frozenset()) -> list[str]:

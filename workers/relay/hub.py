@@ -17,12 +17,13 @@ from pathlib import Path
 from orchestrator.attempts import RelayTerms
 from orchestrator.errors import AssizeError
 from orchestrator.prices.sheet import PriceSheet
+from orchestrator.relay_folders import places
 from workers.relay.accounts import real_providers, rehearsed_providers
 from workers.relay.config import LaneKind, LaneOrder, Pin, Policy, RelayConfig
 from workers.relay.errors import RelayError
 from workers.relay.host_limits import limits_folder
 from workers.relay.process import OpenLane, RelayProcess
-from workers.relay.sockets import parents, socket_folder
+from workers.relay.sockets import socket_folder
 
 
 @dataclass
@@ -111,7 +112,7 @@ class RelayHub:
                     scripted = stack.enter_context(RehearsalProcess(terms.rehearsal, key=key))
                     providers = rehearsed_providers(scripted.base_url, key, names)
                 sockets = stack.enter_context(socket_folder())
-                limits = limits_folder(parents()[0])
+                limits = limits_folder(places()[0])
                 process = RelayProcess(RelayConfig(providers, sheet.to_data(), limits_dir=limits))
                 stack.callback(process.close)
             except (AssizeError, OSError) as error:

@@ -15,23 +15,14 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
-from orchestrator.relay_folders import PREFIX, left_behind
-
-_RUN: Final = Path("/run")
-
-
-def parents() -> tuple[Path, ...]:
-    """Where such folders may lie, the best first: an address of a Unix socket has at most 107 bytes."""
-    temporary = Path(tempfile.gettempdir())
-    return (_RUN, temporary) if os.access(_RUN, os.W_OK) else (temporary,)
+from orchestrator.relay_folders import PREFIX, left_behind, places
 
 
 @contextlib.contextmanager
 def socket_folder(parent: Path | None = None) -> Iterator[Path]:
     """A new folder below `parent`, removed at the end; raises `OSError` when it cannot be made."""
-    made = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=parent or parents()[0]))
+    made = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=parent or places()[0]))
     lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -47,7 +38,7 @@ def socket_folder(parent: Path | None = None) -> Iterator[Path]:
 
 def reap(where: Iterable[Path] | None = None) -> list[Path]:
     """Remove the folders whose worker is dead; returns what was removed. What cannot be, stays."""
-    removed = left_behind(parents() if where is None else where)
+    removed = left_behind(places() if where is None else where)
     for found in removed:
         shutil.rmtree(found, ignore_errors=True)
     return removed

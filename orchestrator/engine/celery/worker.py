@@ -151,8 +151,9 @@ class Worker:
 
     def _children(self) -> int:
         """Processes of the pool that are really there: it may answer while they are all gone."""
-        pool = getattr(self._pool, "pool", None)
-        return 0 if pool is None else sum(map(owners.is_running, pool.info["processes"]))
+        # Celery makes its pool, and the processes in it, after the keeper's first beats.
+        processes = getattr(getattr(getattr(self._pool, "pool", None), "_pool", None), "_pool", None)
+        return sum(owners.is_running(one.pid) for one in processes or ())
 
     def _leave(self, ledger: Ledger, worker_id: str) -> None:
         try:

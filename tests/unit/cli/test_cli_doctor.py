@@ -82,7 +82,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     monkeypatch.setattr(doctor_host, "entry_points", lambda group: [installed])
     # The bundled sheet grows old, and other screenings may run on this host.
     monkeypatch.setattr(doctor_models, "_today", lambda: PriceSheet.bundled().date)
-    monkeypatch.setattr(doctor_models, "_places", lambda: ())
+    monkeypatch.setattr(doctor_models, "places", lambda: ())
     monkeypatch.setattr(host_abilities, "observe", engine.abilities)
     return engine
 

@@ -85,7 +85,7 @@ def test_prices_grow_old(monkeypatch: pytest.MonkeyPatch, age_days: int, expecte
 def test_folders_of_dead_relays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A living worker's folder, made by the worker's own code, is in use; one that nobody holds is listed
     and left where it is. Anything of another name is not looked at."""
-    monkeypatch.setattr(doctor_models, "_places", lambda: (tmp_path,))
+    monkeypatch.setenv("ASSIZE_SOCKET_FOLDER", str(tmp_path))
     (tmp_path / "assize-relay-notes").mkdir()
     with socket_folder(tmp_path) as folder:
         assert folder.is_dir()

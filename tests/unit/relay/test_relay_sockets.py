@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from workers.relay import sockets
 
 HOLDER = (
@@ -44,6 +46,18 @@ def test_the_name_carries_the_pid_and_leaves_room_for_an_address() -> None:
         assert len(os.fsencode(folder / ("0" * 16) / "relay.sock")) <= 107
         assert folder.stat().st_mode & 0o777 == 0o700
     assert not folder.exists()
+
+
+def test_a_worker_in_a_container_has_its_folder_where_the_engine_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine mounts sockets by their path on its own host: the variable names a folder that both have."""
+    monkeypatch.setenv("ASSIZE_SOCKET_FOLDER", str(tmp_path))
+    with sockets.socket_folder() as folder:
+        assert folder.parent == tmp_path
+    left = tmp_path / "assize-relay-1-0011aabb"
+    left.mkdir()
+    assert sockets.reap() == [left]
 
 
 def test_only_folders_of_dead_workers_are_removed(tmp_path: Path) -> None:

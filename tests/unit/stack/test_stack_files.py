@@ -1,0 +1,81 @@
+"""Secrets and settings of a stack: drawn once, readable where they must be, plain for Compose."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import UsageError
+from orchestrator.ledger.db import parse_url
+from orchestrator.stack.secret_files import FILES, drawn, write_secrets
+from orchestrator.stack.settings_file import merged, write_settings
+
+
+def test_secrets_are_drawn_once(tmp_path: Path) -> None:
+    """A second run keeps them: the databases were initialised with the first."""
+    folder = tmp_path / "secrets"
+    assert write_secrets(folder) is True
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    assert set(before) == set(FILES)
+    assert write_secrets(folder) is False
+    assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
+
+
+def test_half_a_set_of_secrets_is_refused(tmp_path: Path) -> None:
+    """New ones would not open what knows the old; nothing is drawn beside them."""
+    folder = tmp_path / "secrets"
+    write_secrets(folder)
+    (folder / "broker_url").unlink()
+    with pytest.raises(UsageError, match="some secrets"):
+        write_secrets(folder)
+    assert not (folder / "broker_url").exists()
+
+
+def test_the_folder_is_closed_and_the_files_can_be_mounted(tmp_path: Path) -> None:
+    """A server in a container is another user; the passphrase is refused unless it is its owner's alone."""
+    folder = tmp_path / "secrets"
+    folder.mkdir(mode=0o755)
+    write_secrets(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()}
+    assert modes.pop("key_passphrase") == 0o400
+    assert set(modes.values()) == {0o444}
+
+
+def test_the_parts_of_a_secret_agree() -> None:
+    """URLs and servers have the same passwords, no two drawings have one in common."""
+    first, second = drawn(), drawn()
+    owner, worker = parse_url(first["database_url"]), parse_url(first["worker_database_url"])
+    assert (owner.username, owner.password) == ("assize_owner", first["database_owner_password"])
+    assert (worker.username, worker.password) == ("assize_worker", first["database_worker_password"])
+    password = first["redis_password"]
+    assert first["broker_url"] == f"redis://assize:{password}@redis:6379/0"
+    assert f"#{hashlib.sha256(password.encode()).hexdigest()}" in first["redis_acl"]
+    assert password not in first["redis_acl"] and first["redis_acl"].startswith("user default off\n")
+    assert not set(first.values()) & set(second.values())
+    assert all(len(first[name]) >= 40 for name in FILES)
+
+
+def test_settings_are_put_in_their_places() -> None:
+    """Lines of the operator stay; a second line of one name, which would win, goes."""
+    text = "# mine\nASSIZE_SLOTS=8\nASSIZE_IMAGE=old\nASSIZE_IMAGE=older\n"
+    assert merged(text, {"ASSIZE_IMAGE": "sha256:1", "ASSIZE_SECRETS": "/s"}) == (
+        "# mine\nASSIZE_SLOTS=8\nASSIZE_IMAGE=sha256:1\nASSIZE_SECRETS=/s\n"
+    )
+
+
+def test_settings_say_whether_they_changed(tmp_path: Path) -> None:
+    path = tmp_path / "env"
+    assert write_settings(path, {"A_B": "1"}) is True
+    assert write_settings(path, {"A_B": "1"}) is False
+    assert path.read_text() == "A_B=1\n"
+
+
+@pytest.mark.parametrize("value", ["", "with space", "$HOME/x", "a#b", "'q'", "a\nB=1"])
+def test_what_compose_would_read_otherwise_is_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(UsageError, match="choose a plainer path"):
+        write_settings(tmp_path / "env", {"ASSIZE_SECRETS": value})
+    assert not (tmp_path / "env").exists()
