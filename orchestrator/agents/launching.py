@@ -24,8 +24,11 @@ IN_ENVIRONMENT: Final = IN_FILES | {"workspace", "out", "token", "mcp_config"}
 MAX_FILE: Final = 16_384
 _FILE_NAME: Final = re.compile(r"(?!/)(?!.*(?:^|/)\.\.?(?:/|$))[A-Za-z0-9._/-]{1,200}(?<!/)")
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}")
+_PROGRAM: Final = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _Checked = TypeVar("_Checked")
+LOADER: Final = r"^/[A-Za-z0-9._/-]{1,100}$"
+GLIBC: Final = r"^2\.[0-9]{1,3}$"
 ClaimsForm = Literal["claude-stream", "codex-events", "gemini-stats", "mini-trajectory"]
 """Forms in which agents speak of their own run (`workers.adapters.claims`)."""
 Permission = Literal["allow", "reject"]
@@ -47,6 +50,13 @@ class Limits(_Model):
     output_tokens: Annotated[int, Field(ge=1, le=10**6)] | None = None
     first_request_bytes: Annotated[int, Field(ge=1, le=32 << 20)]
     home_mb: Annotated[int, Field(ge=1, le=65_536)] = 16
+
+
+class Libc(_Model):
+    """What the agent's programs need of an image: the loader that starts them, and the least glibc (`2.28`)."""
+
+    loader: Annotated[str, Field(pattern=LOADER)]
+    glibc: Annotated[str, Field(pattern=GLIBC)]
 
 
 class Rehearsal(_Model):
@@ -76,7 +86,8 @@ class LaunchTemplate(_Model):
     - `wires`: the formats in which it can call models, each with further placeholders for that format.
     - `roles`: the models it calls; `small` is the main model where a screening names no other.
     - `acp`: how it is started to be talked to by the agent client protocol; None if it cannot be.
-    - `needs`: programs of the task's image; `transcripts`: what it writes about itself, globs below HOME or
+    - `needs`: programs of the task's image, `libc`: its C library (found when the agent is packed); without
+      them the agent cannot be started there. `transcripts`: what it writes about itself, globs below HOME or
       the output folder (untrusted exhibits); `claims`: the form of its own figures among them, or in what
       it prints.
     """
@@ -90,7 +101,8 @@ class LaunchTemplate(_Model):
     limits: Limits
     acp: AcpLaunch | None = None
     self_test: Rehearsal = Rehearsal()
-    needs: tuple[str, ...] = ()
+    needs: tuple[Annotated[str, Field(pattern=_PROGRAM)], ...] = ()
+    libc: Libc | None = None
     transcripts: tuple[str, ...] = ()
     claims: ClaimsForm | None = None
 

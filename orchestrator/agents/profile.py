@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from orchestrator.agents.errors import AgentError, listed
-from orchestrator.agents.launching import LaunchTemplate
+from orchestrator.agents.launching import GLIBC, LOADER, LaunchTemplate
 from orchestrator.agents.templates import placeholders
 from orchestrator.packs.validation import sentences
 
@@ -107,14 +107,19 @@ class Source(_Model):
 
 
 class PackedFacts(_Model):
-    """What a bundle was packed from. `python` is the `X.Y` of the image that a Python agent needs.
+    """What a bundle was packed from. `python` is the `X.Y` that a Python agent was packed for, `python_from`
+    the Id of the image whose Python it brings (None: it needs that of the task's image).
 
+    `loader` and `glibc` are what its programs need of a task's image, read from them; None for static ones.
     `acp`: it was packed to be driven by the agent client protocol.
     """
 
     version: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._+-]*$", max_length=100)]
     machine: str
     python: str | None = None
+    python_from: str | None = None
+    loader: Annotated[str, Field(pattern=LOADER)] | None = None
+    glibc: Annotated[str, Field(pattern=GLIBC)] | None = None
     sources: tuple[Source, ...]
     acp: bool = False
 

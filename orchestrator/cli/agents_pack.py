@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +19,7 @@ from orchestrator.cli.output import DASH, call_of, cell, dash, emit, facts, home
 from orchestrator.home import Home
 
 if TYPE_CHECKING:  # the engine's client is imported where it is used
-    from orchestrator.agents.packing.pack import Packed
-    from orchestrator.agents.packing.python import ImagePython
+    from orchestrator.agents.packing.pack import Packed, Wish
     from orchestrator.screenings.self_test import SelfTest
 
 PACK_SCHEMA: Final = "assize.agents-pack/1"
@@ -119,23 +119,27 @@ def _packed(home: Home, options: dict[str, Any], folder: Path) -> Packed:
 
     text = find_profile(options["profile"]).read_text("utf-8")
     profile = parse_profile(text, f"profile {options['profile']}")
-    python = None if profile.package.pip is None else _python_of(home, options["image"])
     (folder / "bundle").mkdir()
     (folder / "scratch").mkdir()
-    wish = Wish(text, options["version"], options["label"], options["constraints"], python, options["acp"])
-    return make(wish, folder / "bundle", folder / "scratch", lambda line: say(f"  {line}"))
+    wish = Wish(text, options["version"], options["label"], options["constraints"], acp=options["acp"])
+    with contextlib.ExitStack() as stack:
+        if profile.package.pip is not None:
+            wish = _for_python_of(wish, home, options["image"], stack)
+        return make(wish, folder / "bundle", folder / "scratch", lambda line: say(f"  {line}"))
 
 
-def _python_of(home: Home, image: str | None) -> ImagePython:
+def _for_python_of(wish: Wish, home: Home, image: str | None, stack: contextlib.ExitStack) -> Wish:
+    from orchestrator.agents.packing.interpreter import Interpreter
     from orchestrator.agents.packing.python import ask_image
     from orchestrator.screenings.images import open_store
     from sandbox_images.base import BASE_IMAGE, ensure_base
 
     store = open_store(home, say)
-    try:
-        return ask_image(store.client, ensure_base(store, image or BASE_IMAGE).id)
-    finally:
-        store.client.close()
+    stack.callback(store.client.close)
+    found = ensure_base(store, image or BASE_IMAGE).id
+    return replace(
+        wish, image=ask_image(store.client, found), interpreter=Interpreter(store.client, found)
+    )
 
 
 def _tried(home: Home, agent: RegisteredAgent, image: str | None) -> SelfTest:
