@@ -74,9 +74,7 @@ def ledger_lines(chain: Chain) -> list[dict[str, Any]]:
     ]
 
 
-def _checked_line(
-    number: int, call: int, terms: Mapping[str, Any], end: Mapping[str, Any]
-) -> dict[str, Any]:
+def _checked_line(number: int, call: int, terms: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return _line(call, terms, end)
     except (KeyError, TypeError):

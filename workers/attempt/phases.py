@@ -27,6 +27,7 @@ from workers.adapters.launch import (
 )
 from workers.adapters.packed import InstructionTooLongError
 from workers.adapters.shell.agent import ShellEnd
+from workers.attempt.fitness import UnfitError, home_bytes, require_fit
 from workers.attempt.pods import lifetime_s, open_pod, services_full, sidecars_of
 from workers.attempt.relayed import Relayed
 from workers.attempt.shell_driver import drive_shell
@@ -75,7 +76,7 @@ class AgentPhase:
     write under a read-only root, `written` the bytes and files that it did write; `proof` is what the host
     showed of limits and runtime before the agent had control, `events` what the engine told of the sandbox.
     `sidecars` are the services of the task; `bare_pod` stands among them for an agent that calls no model.
-    `trouble` says in words why a service did not come up.
+    `trouble` says in words why a service did not come up, or the agent cannot be started.
     """
 
     container: Container | None = None
@@ -157,6 +158,7 @@ def _open_space(
         workdir=phase.workdir,
         out=OUT,
         home=HOME,
+        home_bytes=home_bytes(order),
         owner=owner,
         lifetime_s=(order.caps.agent_wall_ms + order.caps.grade_wall_ms) // 1000 + _LIFETIME_GRACE_S,
         scratch=EvidenceStore(order.evidence_root).root / "tmp",
@@ -192,6 +194,7 @@ def _prepare(
     phase: AgentPhase,
     cancelled: Callable[[], bool],
 ) -> Launch:
+    require_fit(station.probe, order)
     launch = plan_launch(order)
     # First what may take long: the clock of the lane starts when it opens.
     volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
@@ -413,6 +416,9 @@ def run_agent_phase(
         LoopError,
     ) as error:
         phase.facts["start_error"] = type(error).__name__
+    except UnfitError as error:
+        phase.facts["agent_not_startable"] = True
+        phase.trouble = str(error)
     except SidecarError as error:
         phase.facts["start_error"] = f"Sidecar:{error.name}"
         phase.trouble = str(error)

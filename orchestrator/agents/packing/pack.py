@@ -103,8 +103,10 @@ def _libc(profile: Profile, wish: Wish, app: Path) -> dict[str, str]:
 
     Of a Python agent every library counts: which of them it loads is its own business.
     """
-    argv = (wish.acp and profile.launch.acp or profile.launch).argv
-    named = {app / part.removeprefix("{{bundle}}/app/") for part in argv if part.startswith("{{bundle}}/app/")}
+    argv = (profile.launch.spoken() if wish.acp else profile.launch).argv
+    named = {
+        app / part.removeprefix("{{bundle}}/app/") for part in argv if part.startswith("{{bundle}}/app/")
+    }
     if _brings_python(profile):
         named |= {app / PROGRAM, *app.rglob("*.so"), *app.rglob("*.so.*")}
     read = (linked(path) for path in named if path.is_file())
