@@ -44,7 +44,7 @@ def linked(path: Path) -> Linked | None:
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             try:
                 return _read(data)
-            except (struct.error, IndexError, ValueError):
+            except (struct.error, IndexError, ValueError, OverflowError):
                 return None
 
 
