@@ -53,7 +53,8 @@ def test_the_two_turn_task_works(
     One bundle for two systems, under a root that nobody can write to.
     """
     found = self_test(installation, registered(name), image, lambda line: None, "strict")
-    assert found.passed and (found.steps, found.refused, found.exit_code) == (2, {}, 0), found
+    assert found.passed, (found, evidence_of(found.evidence).files["agent/stderr.txt"].decode())
+    assert (found.steps, found.refused, found.exit_code) == (2, {}, 0)
     assert found.names_asked == ()
     seen = evidence_of(found.evidence)
     assert seen.command["user"] == "1000:1000"
