@@ -377,6 +377,19 @@ def _end_lost(station: Station, order: AttemptOrder, phase: AgentPhase, error: E
         phase.facts["agent_death"] = Death.ENGINE_RESTART
 
 
+def _note_refused(phase: AgentPhase, error: UnfitError | SidecarError | PodError) -> None:
+    """What kept the agent from being started, with its reason for readers."""
+    if isinstance(error, UnfitError):
+        phase.facts["agent_not_startable"] = True
+        phase.trouble = str(error)
+    elif isinstance(error, SidecarError):
+        phase.facts["start_error"] = f"Sidecar:{error.name}"
+        phase.trouble = str(error)
+    else:
+        phase.facts["start_error"] = "preflight"
+        phase.preflight = error.preflight
+
+
 def run_agent_phase(
     station: Station,
     hub: RelayHub,
@@ -416,15 +429,8 @@ def run_agent_phase(
         LoopError,
     ) as error:
         phase.facts["start_error"] = type(error).__name__
-    except UnfitError as error:
-        phase.facts["agent_not_startable"] = True
-        phase.trouble = str(error)
-    except SidecarError as error:
-        phase.facts["start_error"] = f"Sidecar:{error.name}"
-        phase.trouble = str(error)
-    except PodError as error:
-        phase.facts["start_error"] = "preflight"
-        phase.preflight = error.preflight
+    except (UnfitError, SidecarError, PodError) as error:
+        _note_refused(phase, error)
     except EngineCallError as error:
         what = f"{error.call}:{error.kind}"
         if isinstance(error, ContainerGoneError) and phase.facts.get("agent_started"):
