@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -13,12 +14,12 @@ from typing import Final
 
 from orchestrator.agents.bundle import MANIFEST_NAME, read_bundle
 from orchestrator.agents.packed import revision_of
-from orchestrator.agents.packing import npm, python
+from orchestrator.agents.packing import building, npm, python
 from orchestrator.agents.packing.client import PackingError
 from orchestrator.agents.packing.elf import linked
 from orchestrator.agents.packing.interpreter import LEAST_GLIBC, PROGRAM, START, Interpreter
 from orchestrator.agents.packing.python import ImagePython
-from orchestrator.agents.profile import FILE_NAME, PackedFacts, Profile, Source, parse_profile
+from orchestrator.agents.profile import FILE_NAME, Package, PackedFacts, Profile, Source, parse_profile
 from orchestrator.agents.revision import ParsedRevision
 
 _LINKS_SHOWN: Final = 5
@@ -131,13 +132,41 @@ def _fetch(
                 f"and that of the image is {wish.image.version}",
                 hint="name an image that has it: --image IMAGE",
             )
-        say(f"fetching {profile.package.pip} {wish.version} for Python {wish.image.version}")
-        return python.fetch(profile.package.pip, wish.version, wish.image, app, wish.constraints)
+        return _fetch_python(profile.package, profile.package.pip, wish, wish.image, app, scratch, say)
     sources = []
     for package in profile.package.npm:
         say(f"fetching {npm.name_here(package)} {package.version or wish.version}")
         sources.append(npm.fetch(package, wish.version, app, scratch))
     return sources
+
+
+def _fetch_python(
+    package: Package,
+    name: str,
+    wish: Wish,
+    image: ImagePython,
+    app: Path,
+    scratch: Path,
+    say: Callable[[str], None],
+) -> list[Source]:
+    """The wheels of a Python agent; what the profile names as source is built first, in a sandbox."""
+    wheels, built = scratch / "wheels", {}
+    if package.build:
+        wheels.mkdir()
+    for one in package.build:
+        if wish.interpreter is None:
+            raise PackingError(f"{one.name} has to be built: name the image to build it in")
+        say(f"building {one.name} {one.version} from source, in a container without network")
+        fetched = building.fetch_listed(scratch / "index")
+        built[one.name] = building.build(one, wish.interpreter, fetched, wheels)
+    say(f"fetching {name} {wish.version} for Python {image.version}")
+    known = python.fetch(name, wish.version, image, app, wish.constraints, wheels if built else None)
+    return [built.get(_normal(source.name), source) for source in known]
+
+
+def _normal(name: str) -> str:
+    """A project's name as the index writes it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _prune(app: Path, globs: Sequence[str]) -> None:
