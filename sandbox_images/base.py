@@ -22,6 +22,8 @@ from .recipes import Recipe, canonical_name, find_recipe, load_recipes
 from .store import ImageStore
 
 BASE_IMAGE = "assize/base:1"
+OTHER_BASE = "assize/base-trixie:1"
+"""For trying agents out: another Debian, glibc and Python than those of `BASE_IMAGE`."""
 RECIPE_LABEL = "assize.recipe"
 IMAGE_LABEL = "assize.image"
 DETAIL_LABEL = "assize.detail"
@@ -163,7 +165,7 @@ def _recipe_digest(recipe: Recipe, name: str) -> str:
     if recipe.kind == "wheel":
         return recipe.digest(registry.split_name(name)[1])
     try:
-        distribution, sources = debian.host_origin()
+        distribution, sources = debian.host_origin(recipe.suite)
     except HostSetupError:
         # No package sources here: only the registry way is open, and it does not depend on them.
         return recipe.digest("registry")

@@ -7,11 +7,20 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from .archive import EPOCH_S
 from .errors import HostSetupError, ImageUnavailableError
-from .host import AptSource, Distribution, Say, apt_install, read_apt_sources, read_distribution
+from .host import (
+    AptSource,
+    Distribution,
+    Say,
+    apt_install,
+    of_release,
+    read_apt_sources,
+    read_distribution,
+)
 from .recipes import Recipe
 
 _TIMEOUT_S = 1800
@@ -20,8 +29,11 @@ _APT_CONF = "/etc/apt/apt.conf.d/99mmdebstrap"
 _USER_ID = 1000
 
 
-def host_origin() -> tuple[Distribution, list[AptSource]]:
-    """The distribution and sources images are built from; HostSetupError when this host has none."""
+def host_origin(suite: str = "") -> tuple[Distribution, list[AptSource]]:
+    """The distribution and sources images are built from; HostSetupError when this host has none.
+
+    With `suite` the sources are those of that release of Debian, which only a Debian host has.
+    """
     distribution = read_distribution()
     sources = read_apt_sources(distribution.codename) if distribution.codename else []
     if not (distribution.debian_like and sources):
@@ -29,7 +41,15 @@ def host_origin() -> tuple[Distribution, list[AptSource]]:
             f"{distribution.name} has no Debian or Ubuntu package sources to build an image from",
             hint="load the image into the engine under its own name, or allow the engine to pull it",
         )
-    return distribution, sources
+    if not suite:
+        return distribution, sources
+    if distribution.id != "debian":
+        raise HostSetupError(
+            f"{distribution.name} has no package sources of Debian {suite}",
+            hint="load the image into the engine under its own name, or allow the engine to pull it",
+        )
+    named = replace(distribution, codename=suite, name=f"Debian GNU/Linux ({suite})")
+    return named, of_release(sources, distribution.codename, suite)
 
 
 def build_rootfs(recipe: Recipe, out: Path, say: Say) -> str:
@@ -37,7 +57,7 @@ def build_rootfs(recipe: Recipe, out: Path, say: Say) -> str:
 
     Dates are clamped to one fixed day, so that the same package versions give the same bytes.
     """
-    distribution, sources = host_origin()
+    distribution, sources = host_origin(recipe.suite)
     if shutil.which("mmdebstrap") is None:
         apt_install(["mmdebstrap"], say, why="images are built from the distribution's own packages")
     with tempfile.TemporaryDirectory(dir=out.parent) as scratch:

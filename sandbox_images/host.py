@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .errors import HostSetupError
@@ -82,6 +82,11 @@ def read_apt_sources(codename: str, folder: Path = Path("/etc/apt")) -> list[Apt
         if kind == "deb" and suite in suites and ours and wanted and uri.startswith(("http://", "https://")):
             found.add(AptSource(uri.rstrip("/"), suite, wanted, signed_by))
     return sorted(found)
+
+
+def of_release(sources: Sequence[AptSource], codename: str, suite: str) -> list[AptSource]:
+    """The same mirrors with the release `suite` in place of the host's own `codename`."""
+    return sorted(replace(one, suite=suite + one.suite.removeprefix(codename)) for one in sources)
 
 
 def _all_sources(folder: Path) -> Iterator[tuple[str, str, str, list[str], str]]:

@@ -14,6 +14,7 @@ from typing import Any
 from .errors import RecipeError
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_SUITE = re.compile(r"[a-z]{3,30}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 
 
@@ -23,6 +24,7 @@ class Recipe:
 
     match: str
     kind: str
+    suite: str = ""
     standin: bool = False
     registry: str = ""
     packages: tuple[str, ...] = ()
@@ -40,6 +42,8 @@ class Recipe:
         for package in (*self.packages, *self.report):
             if not _PACKAGE.fullmatch(package):
                 raise RecipeError(f"recipe {self.match!r}: {package!r} is no package name")
+        if self.suite and not (self.kind == "debian" and _SUITE.fullmatch(self.suite)):
+            raise RecipeError(f"recipe {self.match!r}: {self.suite!r} is no Debian release, or not for one")
         if self.user and not _USER.fullmatch(self.user):
             raise RecipeError(f"recipe {self.match!r}: {self.user!r} is no user name")
 
@@ -48,7 +52,8 @@ class Recipe:
 
         The name pattern is left out: two names with the same content share one image.
         """
-        content = {key: value for key, value in asdict(self).items() if key not in ("match", "report")}
+        left_out = {"match", "report"} | (set() if self.suite else {"suite"})  # older digests stay
+        content = {key: value for key, value in asdict(self).items() if key not in left_out}
         text = json.dumps([FORMAT, content, list(origin)], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -9,7 +9,6 @@ import hashlib
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,26 +89,21 @@ def base_image(engine: Engine) -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_bundles_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Homes keep their agents' bundles as volumes; those of tests are temporary, and so are these."""
+def no_bundles_left(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Homes keep their agents' bundles as volumes; those of tests are temporary, and so are these.
+
+    Other sessions of tests and installations may work on the same engine: theirs are left alone.
+    """
+    yield
     if not any(item.get_closest_marker("docker") for item in request.session.items):
-        yield
         return
-    from workers.errors import EngineCallError
-    from workers.sandbox.bundles import LABEL
-    from workers.sandbox.client import Engine, translated
+    from tests.assets.services.volumes import remove_bundles
+    from workers.sandbox.client import Engine
 
     engine = Engine()
-
-    def names() -> set[str]:
-        found = engine.api.volumes(filters={"label": LABEL})["Volumes"] or []
-        return {str(one["Name"]) for one in found}
-
-    before = names()
-    yield
-    for name in names() - before:
-        with suppress(EngineCallError), translated("remove_volume"):  # in use: somebody else's
-            engine.api.remove_volume(name)
+    remove_bundles(engine, tmp_path_factory.getbasetemp(), HOME_ID)
     engine.close()
 
 

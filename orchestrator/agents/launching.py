@@ -17,17 +17,24 @@ from orchestrator.providers import FamilyName
 
 MODELS: Final = frozenset({"model", "model_small"})
 PLACES: Final = frozenset({"url", "bundle", "home"})
-IN_FILES: Final = MODELS | PLACES | {"output_tokens"}
-"""What a file below HOME may use: values without quotes and line breaks, and never the token."""
+IN_FILES: Final = MODELS | PLACES | {"output_tokens", "mcp_servers"}
+"""What a file below HOME may use: values without quotes and line breaks, and never the token. The exception
+is `mcp_servers`, which has the form that the profile names."""
 IN_COMMAND: Final = IN_FILES | {"workspace", "out", "instruction", "instruction_file", "mcp_config"}
 IN_ENVIRONMENT: Final = IN_FILES | {"workspace", "out", "token", "mcp_config"}
 MAX_FILE: Final = 16_384
 _FILE_NAME: Final = re.compile(r"(?!/)(?!.*(?:^|/)\.\.?(?:/|$))[A-Za-z0-9._/-]{1,200}(?<!/)")
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}")
+_PROGRAM: Final = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _Checked = TypeVar("_Checked")
+LOADER: Final = r"^/[A-Za-z0-9._/-]{1,100}$"
+GLIBC: Final = r"^2\.[0-9]{1,3}$"
 ClaimsForm = Literal["claude-stream", "codex-events", "gemini-stats", "mini-trajectory"]
 """Forms in which agents speak of their own run (`workers.adapters.claims`)."""
+McpForm = Literal["servers-json", "gemini-json", "opencode-json", "codex-toml", "vibe-toml"]
+"""Forms in which agents are told of MCP servers (`workers.adapters.mcp`)."""
+Transport = Literal["stdio", "sse", "http"]
 Permission = Literal["allow", "reject"]
 """What an agent that asks for permission is told: the first option that allows, or that rejects."""
 
@@ -49,11 +56,28 @@ class Limits(_Model):
     home_mb: Annotated[int, Field(ge=1, le=65_536)] = 16
 
 
+class Libc(_Model):
+    """What the agent's programs need of an image: their loader, and the least glibc (`2.28`)."""
+
+    loader: Annotated[str, Field(pattern=LOADER)]
+    glibc: Annotated[str, Field(pattern=GLIBC)]
+
+
 class Rehearsal(_Model):
     """The agent's self-test: a bundled script of the scripted provider, and the model calls it takes."""
 
     script: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")] = "hello"
     steps: Annotated[int, Field(ge=1, le=100)] = 2
+
+
+class McpTerms(_Model):
+    """What an agent can do with a task's MCP servers, and in which words of its own configuration.
+
+    `form` is that of `{{mcp_servers}}`, None where the file of the run contract is enough.
+    """
+
+    transports: Annotated[tuple[Transport, ...], Field(min_length=1)]
+    form: McpForm | None = None
 
 
 class AcpTerms(_Model):
@@ -75,8 +99,10 @@ class LaunchTemplate(_Model):
     - `stdin`: the instruction, or nothing at all.
     - `wires`: the formats in which it can call models, each with further placeholders for that format.
     - `roles`: the models it calls; `small` is the main model where a screening names no other.
+    - `mcp`: how it is told of a task's MCP servers; None if it can use none.
     - `acp`: how it is started to be talked to by the agent client protocol; None if it cannot be.
-    - `needs`: programs of the task's image; `transcripts`: what it writes about itself, globs below HOME or
+    - `needs`: programs of the task's image, `libc`: its C library (found when the agent is packed); without
+      them the agent cannot be started there. `transcripts`: what it writes about itself, globs below HOME or
       the output folder (untrusted exhibits); `claims`: the form of its own figures among them, or in what
       it prints.
     """
@@ -88,9 +114,11 @@ class LaunchTemplate(_Model):
     wires: Annotated[dict[FamilyName, dict[str, str]], Field(min_length=1)]
     roles: Annotated[tuple[Literal["main", "small"], ...], Field(min_length=1)] = ("main",)
     limits: Limits
+    mcp: McpTerms | None = None
     acp: AcpLaunch | None = None
     self_test: Rehearsal = Rehearsal()
-    needs: tuple[str, ...] = ()
+    needs: tuple[Annotated[str, Field(pattern=_PROGRAM)], ...] = ()
+    libc: Libc | None = None
     transcripts: tuple[str, ...] = ()
     claims: ClaimsForm | None = None
 
@@ -146,6 +174,11 @@ class LaunchTemplate(_Model):
                 raise ValueError(f"{what} uses {{{{{unknown[0]}}}}}, which it may not or nobody knows")
         if any(not part or "\x00" in part or holds_secret(part) for part in (*self.argv, *spoken)):
             raise ValueError("argv has an empty argument, a NUL, or something that looks like a secret")
+        everything = [*self.argv, *spoken, *self.env.values(), *self.files.values()]
+        if ("mcp_servers" in placeholders(everything)) != (
+            self.mcp is not None and self.mcp.form is not None
+        ):
+            raise ValueError("{{mcp_servers}} and mcp.form go together")
         if self.sets_output_limit and self.limits.output_tokens is None:
             raise ValueError("limits.output_tokens is missing, and {{output_tokens}} is used")
         return self

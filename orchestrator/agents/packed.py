@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.agents.bundle import BundleManifest, read_bundle
 from orchestrator.agents.errors import AgentError
-from orchestrator.agents.launching import AcpTerms
+from orchestrator.agents.launching import AcpTerms, Libc
 from orchestrator.agents.profile import FILE_NAME, Profile, load_profile
 from orchestrator.agents.revision import MOUNT, AgentRevision, ParsedRevision
 
@@ -33,6 +33,9 @@ def revision_of(profile: Profile, bundle: BundleManifest) -> AgentRevision:
     if profile.packed.acp and acp is None:
         raise AgentError(f"profile {name} does not say how it speaks the agent client protocol")
     launch = profile.launch.spoken() if acp else profile.launch
+    if profile.packed.loader is not None and profile.packed.glibc is not None:
+        needs = Libc(loader=profile.packed.loader, glibc=profile.packed.glibc)
+        launch = launch.model_copy(update={"libc": needs})
     for part in launch.argv:
         inside = part.removeprefix("{{bundle}}/")
         if inside == part:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from orchestrator.agents.errors import AgentError, listed
-from orchestrator.agents.launching import LaunchTemplate
+from orchestrator.agents.launching import GLIBC, LOADER, LaunchTemplate
 from orchestrator.agents.templates import placeholders
 from orchestrator.packs.validation import sentences
 
@@ -54,16 +54,26 @@ class NpmPackage(_Model):
     into: Glob = "."
 
 
+class SourcePackage(_Model):
+    """A requirement of which no wheel exists: this very file is built by its own code, in a sandbox."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=100)]
+    version: Annotated[str, Field(pattern=EXACT_VERSION)]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
 class Package(_Model):
     """What is fetched: `npm` tarballs, or with `pip` a Python package and all it needs, into `app/site`.
 
     `prune` and `executable` are globs below `app/`: what is left out, and what gets its x bit back. `python`
-    is the Python that a pip package needs of the image, as it states itself: `>=3.12`, or `==3.12`.
+    is the Python that a pip package needs of the image, as it states itself: `>=3.12`, or `==3.12`. `build`
+    names the requirements that are built from source; of any other only wheels are taken.
     """
 
     npm: tuple[NpmPackage, ...] = ()
     pip: Annotated[str, Field(pattern=PIP_NAME)] | None = None
     python: Annotated[str, Field(pattern=r"^(==|>=)[0-9]\.[0-9]{1,2}$")] | None = None
+    build: tuple[SourcePackage, ...] = ()
     prune: tuple[Glob, ...] = ()
     executable: tuple[Glob, ...] = ()
 
@@ -79,8 +89,8 @@ class Package(_Model):
     def _one_kind(self) -> Self:
         if bool(self.npm) == (self.pip is not None):
             raise ValueError("a profile takes its agent from npm or from pip")
-        if self.python is not None and self.pip is None:
-            raise ValueError("python is for packages of pip")
+        if (self.python is not None or self.build) and self.pip is None:
+            raise ValueError("python and build are for packages of pip")
         if self.npm and [one.version for one in self.npm].count(None) != 1:
             raise ValueError("exactly one npm package has no version of its own: the agent's")
         used = placeholders(text for one in self.npm for text in (one.name, one.version_suffix))
@@ -98,23 +108,32 @@ class About(_Model):
 
 
 class Source(_Model):
-    """One package that was packed; `integrity` is what the registry states (`sha512-...`), else None."""
+    """One package that was packed; `integrity` is what the registry states (`sha512-...`), else None.
+
+    `built` is that of the wheel that was made here of a source package, whose own `integrity` is.
+    """
 
     registry: Literal["npm", "pypi"]
     name: str
     version: str
     integrity: str | None = None
+    built: str | None = None
 
 
 class PackedFacts(_Model):
-    """What a bundle was packed from. `python` is the `X.Y` of the image that a Python agent needs.
+    """What a bundle was packed from. `python` is the `X.Y` that a Python agent was packed for, `python_from`
+    the Id of the image whose Python it brings (None: it needs that of the task's image).
 
+    `loader` and `glibc` are what its programs need of a task's image, read from them; None for static ones.
     `acp`: it was packed to be driven by the agent client protocol.
     """
 
     version: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._+-]*$", max_length=100)]
     machine: str
     python: str | None = None
+    python_from: str | None = None
+    loader: Annotated[str, Field(pattern=LOADER)] | None = None
+    glibc: Annotated[str, Field(pattern=GLIBC)] | None = None
     sources: tuple[Source, ...]
     acp: bool = False
 

@@ -30,9 +30,7 @@ def _headers(name: str, data: bytes, offset: int) -> tuple[bytes, bytes]:
     raw, size = name.encode("ascii"), len(data)
     common = (0, 0, 0, _DATE_1980, zlib.crc32(data), size, size, len(raw), 0)
     local = _LOCAL.pack(b"PK\x03\x04", _VERSION, *common) + raw
-    central = _CENTRAL.pack(
-        b"PK\x01\x02", _UNIX_VERSION, _VERSION, *common, 0, 0, 0, _MODE_0644, offset
-    )
+    central = _CENTRAL.pack(b"PK\x01\x02", _UNIX_VERSION, _VERSION, *common, 0, 0, 0, _MODE_0644, offset)
     return local, central + raw
 
 

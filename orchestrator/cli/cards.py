@@ -87,6 +87,7 @@ def card_lines(scored: Scored, version: str) -> list[str]:
             f"{key['judge']}, sandbox {level}, {len(card.certificate_digests)} certificates",
         ),
         *_graded_in_place(scored),
+        *_claims(scored),
         _row("methodology", f"{card.methodology}; inputs {card.inputs_digest[:16]}"),
     ]
     if not scored.closed:
@@ -107,10 +108,19 @@ def _graded_in_place(scored: Scored) -> list[str]:
     return [_row("graded", "in place: the tests ran on what the dead agent left, by the pack's demand")]
 
 
+def _claims(scored: Scored) -> list[str]:
+    """A row only where something is to be looked at: what agents say of themselves decides nothing."""
+    count = scored.claims_differ
+    if not count:
+        return []
+    what = "1 try" if count == 1 else f"{count} tries"
+    return [_row("agent's own figures", f"other than metered in {what}: assize tries --claims-differ")]
+
+
 def card_data(scored: Scored) -> dict[str, Any]:
     """The card as data, with what verification said."""
-    graded = {"grading": grading_places(scored)}
-    return {"card": as_data(scored.card), **graded, **verification_data(scored)}
+    beside = {"grading": grading_places(scored), "claims_differ": scored.claims_differ}
+    return {"card": as_data(scored.card), **beside, **verification_data(scored)}
 
 
 def verification_data(scored: Scored) -> dict[str, Any]:

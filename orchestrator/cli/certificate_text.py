@@ -11,8 +11,11 @@ from orchestrator.certificates.published import PublishedNotices
 from orchestrator.certificates.verdict import TryResult, checks, part_verdict
 from orchestrator.certificates.verify import verify_try_bundle
 from orchestrator.cli.output import DASH, dash, dollars, duration, facts
+from orchestrator.evidence.claims import sentences
+from orchestrator.ledger import queries
 from orchestrator.ledger.records import CertificateKind, StoredCertificate
 from orchestrator.screenings.bundling import statement_of
+from orchestrator.screenings.claimed import claims_under
 from orchestrator.screenings.exporting import try_bundle
 from orchestrator.screenings.installation import Installation
 from orchestrator.verification.errors import Part, VerificationError, worst
@@ -34,6 +37,7 @@ def certificate_data(installation: Installation, stored: StoredCertificate) -> d
         "screening": stored.screening_id,
         "statement": statement,
         "verification": verification,
+        "claims_differ": _claims_differ(installation, stored),
     }
 
 
@@ -46,6 +50,18 @@ def _try(installation: Installation, stored: StoredCertificate) -> dict[str, Any
     data = report.try_data(result, root)
     kept = ("exit", "authentic", "complete", "counts", "reasons", "findings", "log", "notices", "keyid")
     return {name: data[name] for name in kept}
+
+
+def _claims_differ(installation: Installation, stored: StoredCertificate) -> list[str] | None:
+    """Where the agent's own figures are others than the metered ones, in words; None where it says none.
+
+    It stands beside the certificate and not in it.
+    """
+    if stored.attempt_id is None:
+        return None
+    attempt = queries.show_attempt(installation.ledger, stored.attempt_id)
+    said = claims_under(installation.store, attempt.manifest_digest)
+    return None if said is None else sentences(*said)
 
 
 def _statement(
@@ -78,7 +94,10 @@ def certificate_lines(data: dict[str, Any]) -> list[str]:
     body = data["statement"]["predicate"]
     rows = [("type", data["type"]), ("digest", data["certificate"])]
     rows += _try_rows(body) if "try" in body else _other_rows(body)
-    return [*facts(rows), "", *facts(_verification_rows(data["verification"]))]
+    beside = _verification_rows(data["verification"])
+    if apart := data["claims_differ"]:
+        beside.append(("claims", f"not certified: other figures than the record; {'; '.join(apart)}"))
+    return [*facts(rows), "", *facts(beside)]
 
 
 def _try_rows(body: dict[str, Any]) -> list[tuple[str, str]]:

@@ -15,7 +15,6 @@ import click
 from orchestrator.cli.output import cell, emit, safe, say
 from orchestrator.errors import AssizeError, NotFoundError, UsageError
 from orchestrator.evidence.archive import open_store
-from orchestrator.evidence.claims import FILE_NAME, Figures, decode
 from orchestrator.evidence.errors import EvidenceAlteredError, EvidenceError, EvidenceMissingError
 from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES, EvidenceFile, EvidenceManifest, Role
 from orchestrator.evidence.store import CHUNK_BYTES, EvidenceStore
@@ -24,7 +23,6 @@ from orchestrator.home import Home
 SCHEMA: Final = "assize.try-evidence/1"
 JSON_LIMIT_BYTES: Final = 16 << 20
 _PRETTY_LIMIT_BYTES: Final = 1 << 20
-_CLAIMS_LIMIT_BYTES: Final = 1 << 14
 
 _ROLES: Final[dict[str, tuple[Role, ...]]] = {
     "transcript": (Role.TRANSCRIPT, Role.COMMAND_LOG),
@@ -85,15 +83,6 @@ def read_manifest(home: Home, digest: str | None) -> Found:
     except AssizeError as error:
         return Found(store, problem=error.message, error=error)
     return Found(store, manifest.files)
-
-
-def claims_of(found: Found) -> tuple[Figures, Figures] | None:
-    """What the agent says of its run, and what was metered; None where it says nothing that can be read."""
-    digests = [file.sha256 for file in found.files if file.path == FILE_NAME and file.sha256]
-    try:
-        return decode(found.store.read(digests[0], _CLAIMS_LIMIT_BYTES)) if digests else None
-    except EvidenceError:
-        return None
 
 
 def print_files(found: Found, wanted: Wanted, place: str, *, raw: bool, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from orchestrator.cli.evidence_files import Found, Wanted, claims_of, print_files, read_manifest
+from orchestrator.cli.evidence_files import Found, Wanted, print_files, read_manifest
 from orchestrator.cli.ledger_listing import bundles_of_try, is_interruption
 from orchestrator.cli.output import (
     DASH,
@@ -30,6 +30,7 @@ from orchestrator.errors import NotFoundError, UsageError
 from orchestrator.evidence.claims import differing, sentences
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
+from orchestrator.screenings.claimed import claims_in
 from scoring.vocabulary import Outcome
 
 SCHEMA: Final = "assize.try/1"
@@ -136,7 +137,7 @@ def _show(data: Mapping[str, Any], chosen: Mapping[str, Any], manifest: Found, c
         rows.append(("attempt", _attempt_facts(chosen, len(data["attempts"]))))
         if chosen["model_calls"] is not None:
             rows.append(("model calls", _model_calls(**chosen["model_calls"])))
-        if said := claims_of(manifest):
+        if said := claims_in(manifest.store, manifest.files):
             apart = sentences(*said)
             told = "other figures than the record; " + "; ".join(apart) if apart else "as metered"
             rows.append(("claims", told))
@@ -154,7 +155,7 @@ def _show(data: Mapping[str, Any], chosen: Mapping[str, Any], manifest: Found, c
 
 
 def _claims_data(manifest: Found) -> dict[str, Any] | None:
-    said = claims_of(manifest)
+    said = claims_in(manifest.store, manifest.files)
     if said is None:
         return None
     claimed, record = said

@@ -215,6 +215,19 @@ def _view(row: Any, paid: Iterable[Any]) -> AttemptView:
     return AttemptView(columns, row.manifest_digest, row.certificate_digest, spend)
 
 
+def manifests(ledger: Ledger, screening_id: str) -> dict[str, str]:
+    """The manifest digest of the newest attempt with evidence, by slot."""
+    query = (
+        sa.select(Attempt.slot_id, Evidence.manifest_digest)
+        .join(Evidence, Evidence.attempt_id == Attempt.id)
+        .join(TrySlot, TrySlot.id == Attempt.slot_id)
+        .where(TrySlot.screening_id == screening_id)
+        .order_by(Attempt.token)
+    )
+    with ledger.reading() as connection:
+        return {row.slot_id: row.manifest_digest for row in connection.execute(query)}
+
+
 def certifiable(ledger: Ledger, screening_ids: Iterable[str] | None = None) -> list[str]:
     """Attempts that ended with an outcome and have no certificate, by slot order and attempt.
 

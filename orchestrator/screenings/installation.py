@@ -8,6 +8,7 @@ import re
 import time
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 from orchestrator.certificates import founding
@@ -35,6 +36,11 @@ DEFAULT_ISSUER: Final = "assize.local/unnamed-lab"
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9._:@/+_-]{0,127}")
 
 
+def home_label(root: Path) -> str:
+    """What marks everything in an engine that belongs to the home in `root`: a digest of its path."""
+    return hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class Installation:
     """An opened home. Close it at the end."""
@@ -51,8 +57,8 @@ class Installation:
 
     @property
     def label(self) -> str:
-        """What marks this home's containers: a digest of its path; two homes never reap each other."""
-        return hashlib.sha256(str(self.home.root.resolve()).encode()).hexdigest()[:16]
+        """What marks this home's containers; two homes never reap each other."""
+        return home_label(self.home.root)
 
     def trust_root(self) -> TrustRoot:
         """The newest trust root; made with fresh keys the first time, under the issuer of ASSIZE_ISSUER."""

@@ -15,6 +15,7 @@ from orchestrator.ledger import queries
 from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.packs.catalog import list_packs
 from orchestrator.screenings.bundling import SCREENING_FILE, write_screening_bundle
+from orchestrator.screenings.claimed import tries_that_differ
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.private import require_public
 from orchestrator.screenings.tags import task_tags
@@ -35,11 +36,15 @@ class ForeignBundleError(AssizeError):
 
 @dataclass(frozen=True)
 class Scored:
-    """A card with the verification it rests on; `closed` tells whether the summary was there."""
+    """A card with the verification it rests on; `closed` tells whether the summary was there.
+
+    `claims_differ` counts tries whose agent says other figures of itself than were metered.
+    """
 
     card: PackScoreCard
     handover: Handover
     closed: bool
+    claims_differ: int = 0
 
 
 def score_screening(installation: Installation, screening_id: str, *, with_floor: bool = True) -> Scored:
@@ -53,7 +58,7 @@ def score_screening(installation: Installation, screening_id: str, *, with_floor
     handover = hand_over(installation, row, files)
     floor = do_nothing_floor(installation, row["pack_digest"]) if with_floor else None
     card = score_pack(handover.plan, handover.tries, view=View.PUBLIC, do_nothing_floor=floor)
-    return Scored(card, handover, files.summary is not None)
+    return Scored(card, handover, files.summary is not None, tries_that_differ(installation, screening_id))
 
 
 def hand_over(installation: Installation, row: Mapping[str, Any], files: ScreeningFiles) -> Handover:

@@ -12,17 +12,18 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from orchestrator import canonical
 from orchestrator.agents.launching import Rehearsal
 from orchestrator.agents.registry import RegisteredAgent
 from orchestrator.agents.revision import ModelRole
-from orchestrator.attempts import AttemptOrder, AttemptReport, Caps
-from orchestrator.errors import UsageError
+from orchestrator.attempts import AttemptOrder, AttemptReport, Caps, DiskTerms
+from orchestrator.errors import HostError, UsageError
 from orchestrator.evidence import metering
 from orchestrator.evidence.manifest import EvidenceManifest
 from orchestrator.evidence.store import EvidenceStore
+from orchestrator.host_abilities import require_conditions
 from orchestrator.ids import new_id
 from orchestrator.ledger import owners
 from orchestrator.planning.conditions import ScreeningConditions
@@ -52,6 +53,8 @@ _WORKDIR: Final = "/tmp"
 _USER: Final = "1000:1000"
 _STEP_LIMIT: Final = 20
 _MIB: Final = 1 << 20
+_DISK: Final = (256 * _MIB, 10_000)
+"""Bytes and files of the workspace."""
 _CAPS: Final = Caps(120_000, 30_000, 2048 * _MIB, 2000, 512, 8 * _MIB, 64 * _MIB)
 _MODELS: Final[Mapping[FamilyName, str]] = {
     "anthropic-messages": "rehearsal-anthropic",
@@ -69,7 +72,8 @@ class SelfTest:
     `fall_backs` are lines of standard error that speak of something missing, `names_asked` the hosts that
     the agent looked up (in vain: there is no way out). `passed` is the platform's
     verdict: the file was made, in as many steps as the script has, and nothing was refused. `evidence` is
-    the SHA-256 of the attempt's manifest in the evidence store.
+    the SHA-256 of the attempt's manifest in the evidence store. `why` says in words why the agent cannot be
+    started in this image; `disk` is where it could write (`orchestrator.attempts.DiskTerms`).
     """
 
     agent: str
@@ -87,6 +91,8 @@ class SelfTest:
     fall_backs: tuple[str, ...]
     names_asked: tuple[str, ...]
     evidence: str | None
+    disk: str = "writable"
+    why: str | None = None
 
 
 class _Uncontrolled:
@@ -104,11 +110,18 @@ class _Uncontrolled:
 
 
 def self_test(
-    installation: Installation, agent: RegisteredAgent, image: str | None, say: Callable[[str], None]
+    installation: Installation,
+    agent: RegisteredAgent,
+    image: str | None,
+    say: Callable[[str], None],
+    disk: str | None = None,
 ) -> SelfTest:
     """Run the scripted task once in `image` (None: the base image).
 
-    `UsageError` for an agent that calls no model, or declares a real one that no script stands in for.
+    `disk` None: under a read-only root where this host can give one, else on a writable disk.
+
+    `UsageError` for an agent that calls no model, or declares a real one that no script stands in for;
+    `HostError` for a disk that this host cannot give.
     """
     home = installation.home
     agent.verify_bundle()
@@ -131,6 +144,7 @@ def self_test(
     store = open_store(home, say)
     try:
         base = ensure_base(store, image or BASE_IMAGE)
+        mode = _disk(store.client, disk)
     finally:
         store.client.close()
     owner = owners.register(installation.ledger)
@@ -141,12 +155,24 @@ def self_test(
             tempfile.TemporaryDirectory(prefix="assize-self-test-") as folder,
         ):
             order = _order(installation, bound, metering, base.id, Path(folder), owner.id)
+            order = replace(order, disk=DiskTerms(mode, *_DISK))
             report = runner(order, _Uncontrolled())
     finally:
         owners.retire(installation.ledger, owner)
         for line in warnings:
             say(f"warning: {line}")
-    return _judged(installation.store, agent, base.name, report)
+    return replace(_judged(installation.store, agent, base.name, report), disk=mode)
+
+
+def _disk(engine: Any, wanted: str | None) -> str:
+    """The disk asked for, or the strictest that this host can give."""
+    try:
+        require_conditions(engine, "runc", wanted or "strict")
+    except HostError:
+        if wanted is not None:
+            raise
+        return "writable"
+    return wanted or "strict"
 
 
 def _rehearsal(agent: RegisteredAgent) -> Rehearsal:
@@ -220,7 +246,8 @@ def _order(
 def _judged(store: EvidenceStore, agent: RegisteredAgent, image: str, report: AttemptReport) -> SelfTest:
     files = _evidence(store, report)
     ledger = [json.loads(line) for line in files.get(metering.FILE_NAME, b"").splitlines()]
-    relay = json.loads(files.get("sandbox-report.json", b"{}")).get("relay") or {}
+    sandbox = json.loads(files.get("sandbox-report.json", b"{}"))
+    relay = sandbox.get("relay") or {}
     refused = (relay.get("lane") or {}).get("tally", {}).get("refusals", {})
     made = report.decision.outcome is Outcome.PASSED
     seen = report.observations
@@ -240,6 +267,7 @@ def _judged(store: EvidenceStore, agent: RegisteredAgent, image: str, report: At
         fall_backs=_fall_backs(files.get("agent/stderr.txt", b"")),
         names_asked=tuple(relay.get("namesAsked", ())),
         evidence=report.manifest_digest,
+        why=sandbox.get("trouble"),
     )
 
 

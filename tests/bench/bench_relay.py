@@ -84,9 +84,7 @@ class Bench:
         return found
 
 
-def report(
-    name: str, value: float, bar: float, unit: str, *, at_least: bool = False, **more: float
-) -> bool:
+def report(name: str, value: float, bar: float, unit: str, *, at_least: bool = False, **more: float) -> bool:
     """One JSON line; False when the bar is missed, which is an upper one unless `at_least`."""
     ok = value >= bar if at_least else value <= bar
     line = {"name": name, "ratio": round(value, 4), "bar": bar, "unit": unit, "ok": ok, **more}
@@ -216,9 +214,15 @@ def litellm(environment: Path, port: int, folder: Path) -> Iterator[Target]:
     config.write_text(json.dumps({**settings, "litellm_settings": {"telemetry": False}}))
     program = environment / "bin" / "litellm"
     command: list[Path | str] = [program, "--config", config, "--host", "127.0.0.1", "--port", str(own)]
-    with open(folder / "litellm.log", "wb") as log, subprocess.Popen(
-        [*command, "--num_workers", "1"], env={**os.environ, **LITELLM_ENVIRONMENT}, stdout=log, stderr=log
-    ) as child:
+    with (
+        open(folder / "litellm.log", "wb") as log,
+        subprocess.Popen(
+            [*command, "--num_workers", "1"],
+            env={**os.environ, **LITELLM_ENVIRONMENT},
+            stdout=log,
+            stderr=log,
+        ) as child,
+    ):
         try:
             _wait_for_port(child, own)
             target = Target(own, key)

@@ -24,6 +24,22 @@ def claims(form: ClaimsForm, printed: bytes, transcripts: Mapping[str, bytes]) -
     return _FORMS[form](printed, transcripts)
 
 
+def acp_claims(said: Mapping[str, Any]) -> Figures:
+    """What an agent that is talked to says of its usage (`AcpEnd.claims`); never raises.
+
+    The protocol reports usage of the whole session with each turn, so the newest one counts; what was read
+    from or written to a cache, and thoughts, are beside input and output.
+    """
+    told = [mapped(mapped(turn).get("usage")) for turn in listed(said.get("turns"))]
+    usage: Mapping[str, Any] = next((one for one in reversed(told) if one), {})
+    cached = (usage.get("cachedReadTokens"), usage.get("cachedWriteTokens"))
+    read, written = usage.get("inputTokens"), usage.get("outputTokens")
+    return Figures(
+        input_tokens=None if read is None else _sum(read, *cached),
+        output_tokens=None if written is None else _sum(written, usage.get("thoughtTokens")),
+    )
+
+
 def _lines(raw: bytes) -> Iterator[Mapping[str, Any]]:
     for line in raw.split(b"\n", MOST_LINES)[:MOST_LINES]:
         if line.startswith(b"{") and (document := parsed(line)) is not None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from orchestrator.agents.launching import Permission
 from orchestrator.attempts import AttemptOrder
+from workers.adapters import mcp
 from workers.adapters.packed import TryContext, plan, template_of
 from workers.sandbox.tars import Owner
 
@@ -124,11 +125,7 @@ def mcp_config(order: AttemptOrder) -> bytes:
     `type` is `stdio` (then `command` and `args` are run by the agent in its own container), `sse` or `http`
     (then `url` and `headers`; the host is a service of the task).
     """
-    servers: dict[str, dict[str, Any]] = {}
-    for server in order.mcp_servers or ():
-        rest = {key: value for key, value in server.items() if key not in ("name", "transport")}
-        kind = "http" if server["transport"] == "streamable-http" else server["transport"]
-        servers[str(server["name"])] = {"type": kind, **rest}
+    servers = {str(one["name"]): mcp.plain(one) for one in order.mcp_servers or ()}
     return json.dumps({"mcpServers": servers}, indent=2).encode() + b"\n"
 
 
@@ -160,6 +157,8 @@ def _exec(order: AttemptOrder, way: Way, workdir: str) -> Launch:
 def _template(order: AttemptOrder, way: Way, workdir: str, *, attached: bool) -> Launch:
     main, small = _models(order)
     template = template_of(order.agent)
+    # One that is talked to gets the servers with its session.
+    servers = () if attached else order.mcp_servers
     values = {
         "model": main,
         "model_small": small,
@@ -170,6 +169,7 @@ def _template(order: AttemptOrder, way: Way, workdir: str, *, attached: bool) ->
         "workspace": workdir,
         "out": OUT,
         "mcp_config": MCP_CONFIG,
+        "mcp_servers": mcp.written(template.mcp.form, servers) if template.mcp else "",
         "instruction": order.instruction,
         "instruction_file": INSTRUCTION,
         "output_tokens": str(order.agent.get("output_tokens") or template.limits.output_tokens or ""),

@@ -9,7 +9,7 @@ from orchestrator.agents.launching import LaunchTemplate
 from orchestrator.attempts import AttemptOrder
 from orchestrator.evidence.claims import Figures
 from orchestrator.evidence.manifest import ManifestBuilder
-from workers.adapters.claims import claims
+from workers.adapters.claims import acp_claims, claims
 from workers.adapters.launch import HOME
 from workers.adapters.packed import template_of
 from workers.attempt import evidence
@@ -39,8 +39,14 @@ class Exhibits:
     def add(self, builder: ManifestBuilder, phase: AgentPhase) -> None:
         """Files of the evidence, and the claims beside the record where both are there."""
         evidence.add_transcripts(builder, self.home, self.out)
+        if phase.relayed is not None:
+            evidence.add_claims(builder, self._claimed(phase), phase.relayed)
+
+    def _claimed(self, phase: AgentPhase) -> Figures:
+        """By the protocol where the agent was talked to, else in the form that its profile names."""
+        if phase.acp is not None:
+            return acp_claims(phase.acp.claims)
         form = None if self.template is None else self.template.claims
-        if form is None or phase.output is None or phase.relayed is None or phase.acp is not None:
-            return
-        found: Figures = claims(form, bytes(phase.output.stdout), {**self.home, **self.out})
-        evidence.add_claims(builder, found, phase.relayed)
+        if form is None or phase.output is None:
+            return Figures()
+        return claims(form, bytes(phase.output.stdout), {**self.home, **self.out})

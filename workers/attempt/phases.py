@@ -27,6 +27,7 @@ from workers.adapters.launch import (
 )
 from workers.adapters.packed import InstructionTooLongError
 from workers.adapters.shell.agent import ShellEnd
+from workers.attempt.fitness import UnfitError, home_bytes, require_fit
 from workers.attempt.pods import lifetime_s, open_pod, services_full, sidecars_of
 from workers.attempt.relayed import Relayed
 from workers.attempt.shell_driver import drive_shell
@@ -75,7 +76,7 @@ class AgentPhase:
     write under a read-only root, `written` the bytes and files that it did write; `proof` is what the host
     showed of limits and runtime before the agent had control, `events` what the engine told of the sandbox.
     `sidecars` are the services of the task; `bare_pod` stands among them for an agent that calls no model.
-    `trouble` says in words why a service did not come up.
+    `trouble` says in words why a service did not come up, or the agent cannot be started.
     """
 
     container: Container | None = None
@@ -157,6 +158,7 @@ def _open_space(
         workdir=phase.workdir,
         out=OUT,
         home=HOME,
+        home_bytes=home_bytes(order),
         owner=owner,
         lifetime_s=(order.caps.agent_wall_ms + order.caps.grade_wall_ms) // 1000 + _LIFETIME_GRACE_S,
         scratch=EvidenceStore(order.evidence_root).root / "tmp",
@@ -206,6 +208,7 @@ def _prepare(
     phase: AgentPhase,
     control: AttemptControl,
 ) -> Launch:
+    require_fit(station.probe, order)
     launch = plan_launch(order)
     # First what may take long: the clock of the lane starts when it opens.
     volume = station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
@@ -390,6 +393,19 @@ def _end_lost(station: Station, order: AttemptOrder, phase: AgentPhase, error: E
         phase.facts["agent_death"] = Death.ENGINE_RESTART
 
 
+def _note_refused(phase: AgentPhase, error: UnfitError | SidecarError | PodError) -> None:
+    """What kept the agent from being started, with its reason for readers."""
+    if isinstance(error, UnfitError):
+        phase.facts["agent_not_startable"] = True
+        phase.trouble = str(error)
+    elif isinstance(error, SidecarError):
+        phase.facts["start_error"] = f"Sidecar:{error.name}"
+        phase.trouble = str(error)
+    else:
+        phase.facts["start_error"] = "preflight"
+        phase.preflight = error.preflight
+
+
 def run_agent_phase(
     station: Station,
     hub: RelayHub,
@@ -429,12 +445,8 @@ def run_agent_phase(
         LoopError,
     ) as error:
         phase.facts["start_error"] = type(error).__name__
-    except SidecarError as error:
-        phase.facts["start_error"] = f"Sidecar:{error.name}"
-        phase.trouble = str(error)
-    except PodError as error:
-        phase.facts["start_error"] = "preflight"
-        phase.preflight = error.preflight
+    except (UnfitError, SidecarError, PodError) as error:
+        _note_refused(phase, error)
     except EngineCallError as error:
         what = f"{error.call}:{error.kind}"
         if isinstance(error, ContainerGoneError) and phase.facts.get("agent_started"):

@@ -10,7 +10,7 @@ from workers.rehearsal.asked import Asked
 from workers.rehearsal.errors import CallError
 from workers.rehearsal.reply import BYTES_PER_TOKEN, Finish, Reply, ToolCall, tokens
 from workers.rehearsal.script import Fault, Script, Turn, Usage
-from workers.rehearsal.shell import closing_command, in_text, shell_call
+from workers.rehearsal.shell import closing_command, in_text, named_call, shell_call
 
 MAX_COUNTED: Final = 65_536
 AFTERWORD: Final = "Done."
@@ -48,7 +48,9 @@ def reply_to(move: Move, asked: Asked, created_s: int) -> Reply:
         command = closing_command(asked.opening)
     text = turn.say or (AFTERWORD if command is None else "")
     call = None if command is None else shell_call(asked.tools, command)
-    if command is not None and call is None:
+    if turn.call is not None and not move.repeated:
+        call = named_call(asked.tools, turn.call.tool, turn.call.arguments)
+    elif command is not None and call is None:
         text = "\n\n".join(part for part in (text, in_text(asked.opening, command)) if part)
     finish = Finish(turn.finish) if call is None else Finish.TOOL
     if turn.usage is None:

@@ -72,11 +72,19 @@ class Fault(_Model):
         return self
 
 
+class Call(_Model):
+    """A call of a tool of the agent's: `tool` is its name, or the last part of it (`add`)."""
+
+    tool: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
 class Turn(_Model):
-    """One reply: a text, a shell command, or both; a fault is served `times` times before it."""
+    """One reply: a text, a shell command or another call, or both; a fault is served `times` times before."""
 
     say: _Text | None = None
     run: _Text | None = None
+    call: Call | None = None
     finish: Literal["stop", "length"] = "stop"
     fault: Fault | None = None
     times: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
@@ -84,9 +92,11 @@ class Turn(_Model):
 
     @model_validator(mode="after")
     def _something_to_play(self) -> Self:
-        if self.say is None and self.run is None:
+        if self.run is not None and self.call is not None:
+            raise ValueError("a turn runs a command or calls a tool, not both")
+        if self.say is None and self.run is None and self.call is None:
             raise ValueError("a turn says something, runs something, or both")
-        if self.run is not None and self.finish == "length":
+        if (self.run or self.call) is not None and self.finish == "length":
             raise ValueError('finish = "length" goes with a turn that only says something')
         if self.times is not None and self.fault is None:
             raise ValueError("times counts a fault, and this turn has none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -44,6 +45,8 @@ CLOSING_COMMANDS: Final = (
 )
 """Mark in an agent's instructions -> the command by which it wants to be told that the work is done."""
 
+_PARTS: Final = re.compile(r"__|[.:/]")
+"""How agents join the name of a server to that of its tool."""
 _PLAIN_VALUES: Final[Mapping[str, Any]] = {"boolean": False, "integer": 60, "number": 60, "array": []}
 
 
@@ -60,6 +63,18 @@ def shell_call(tools: Iterable[Tool], command: str) -> ToolCall | None:
     else:
         arguments = _arguments(tool.schema, command)
     return ToolCall(tool.name, arguments, tool.kind, tool.namespace)
+
+
+def named_call(tools: Iterable[Tool], name: str, arguments: Mapping[str, Any]) -> ToolCall:
+    """The call of the tool `name`, or of one whose name ends with it as a part of its own.
+
+    Where none is on offer the name is called as it stands: some agents offer their tools later.
+    """
+    known = tuple(tools)
+    exact = [tool for tool in known if tool.name == name]
+    for tool in exact or [tool for tool in known if _PARTS.split(tool.name)[-1] == name]:
+        return ToolCall(tool.name, dict(arguments), tool.kind, tool.namespace)
+    return ToolCall(name, dict(arguments), ToolKind.FUNCTION, None)
 
 
 def in_text(opening: str, command: str) -> str:

@@ -1,6 +1,7 @@
 """Where an agent writes when its root file system is read-only: volumes of a fixed size, kept by a holder.
 
-The workspace, the agent's output folder and `/logs` are volumes (reference/sandbox.md 1.3). Their content
+The workspace, the agent's HOME and output folder and `/logs` are volumes (reference/sandbox.md 1.3; HOME, as
+agents keep their own transcripts there). Their content
 lives as long as something has them mounted, so a container of ours, which only sleeps, has them read-only
 from before the agent begins until everything is collected: the agent can be killed, and what it left stays,
 frozen. Everything else that is writable is a small temporary file system that goes with the container.
@@ -28,6 +29,8 @@ LOGS: Final = "/logs"
 SIDE_BYTES: Final = 16 << 20
 SIDE_FILES: Final = 1_000
 HOME_BYTES: Final = 64 << 20
+"""The least that a HOME has; an agent's profile may ask for more."""
+HOME_FILES: Final = 20_000
 _TEMPORARY: Final = ("/tmp", "/var/tmp", "/run")
 _RESERVED: Final = ("/proc", "/sys", "/dev", "/assize", "/opt/agent", "/tests", "/solution", LOGS)
 _HOLDER: Final = Limits(64 << 20, 1000, 16, 0)
@@ -51,11 +54,10 @@ class Place:
     device: int
 
 
-def temporary_of(workdir: str, home: str, owner: Owner) -> dict[str, str]:
+def temporary_of(workdir: str) -> dict[str, str]:
     """Mount options by folder of everything writable that nobody collects."""
     small = f"rw,{_MOUNT_OPTIONS},noexec,size={SIDE_BYTES},nr_inodes={SIDE_FILES},mode=1777"
-    own = f"rw,{_MOUNT_OPTIONS},exec,size={HOME_BYTES},mode=0700,uid={owner.uid},gid={owner.gid}"
-    return {**{place: small for place in _TEMPORARY if place != workdir}, home: own}
+    return {place: small for place in _TEMPORARY if place != workdir}
 
 
 def _require_workspace(workdir: str) -> None:
@@ -87,6 +89,7 @@ class Space:
         workdir: str,
         out: str,
         home: str,
+        home_bytes: int = HOME_BYTES,
         owner: Owner,
         lifetime_s: int,
         scratch: Path,
@@ -97,14 +100,16 @@ class Space:
         and `EngineCallError`, and leaves nothing behind then.
         """
         _require_workspace(workdir)
-        space = cls(station.engine, terms.mode, temporary_of(workdir, home, owner))
+        space = cls(station.engine, terms.mode, temporary_of(workdir))
         device = None
         try:
             if terms.mode == "loop":
                 device = LoopDevice.make(scratch / file_name(labels), terms.bytes, terms.files, owner)
-            space._volume(f"{name}-work", workdir, terms.bytes, terms.files, labels, owner, device)
+            space._volume(f"{name}-work", workdir, terms.bytes, terms.files, labels, owner, device=device)
             for kind, target in (("logs", LOGS), ("out", out)):
-                space._volume(f"{name}-{kind}", target, SIDE_BYTES, SIDE_FILES, labels, owner, None)
+                space._volume(f"{name}-{kind}", target, SIDE_BYTES, SIDE_FILES, labels, owner)
+            size = max(home_bytes, HOME_BYTES)
+            space._volume(f"{name}-home", home, size, HOME_FILES, labels, owner, mode="0700")
             space._hold(station, name, image, labels, lifetime_s)
         except BaseException:
             with contextlib.suppress(WorkerError):
@@ -123,11 +128,13 @@ class Space:
         files: int,
         labels: Mapping[str, str],
         owner: Owner,
-        device: LoopDevice | None,
+        *,
+        device: LoopDevice | None = None,
+        mode: str = "0755",
     ) -> None:
         options = {"type": "ext4", "device": device.path, "o": f"{_MOUNT_OPTIONS},noatime"} if device else {}
         if device is None:
-            shape = f"size={size},nr_inodes={files},mode=0755,uid={owner.uid},gid={owner.gid}"
+            shape = f"size={size},nr_inodes={files},mode={mode},uid={owner.uid},gid={owner.gid}"
             options = {"type": "tmpfs", "device": "tmpfs", "o": f"{_MOUNT_OPTIONS},{shape}"}
         with translated("volume"):
             made = self._engine.api.create_volume(

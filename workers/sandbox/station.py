@@ -10,6 +10,7 @@ from workers.sandbox.bundles import BundleVolumes
 from workers.sandbox.client import Engine
 from workers.sandbox.container import Container
 from workers.sandbox.disposer import Disposer
+from workers.sandbox.image_probe import ImageProbe
 from workers.sandbox.prepared import Prepared, PreparedImages
 from workers.sandbox.priority import favour_this_process
 from workers.sandbox.watch import EngineWatch
@@ -25,6 +26,7 @@ class Station:
         self.disposer = Disposer()
         self.bundles = BundleVolumes(self.engine)
         self.prepared = PreparedImages(self.engine)
+        self.probe = ImageProbe(self.engine)
         self.pool = ThreadPoolExecutor(threads, "station")
         self._root: str | None = None
 

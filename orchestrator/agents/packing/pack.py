@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -13,10 +14,12 @@ from typing import Final
 
 from orchestrator.agents.bundle import MANIFEST_NAME, read_bundle
 from orchestrator.agents.packed import revision_of
-from orchestrator.agents.packing import npm, python
+from orchestrator.agents.packing import building, npm, python
 from orchestrator.agents.packing.client import PackingError
+from orchestrator.agents.packing.elf import linked
+from orchestrator.agents.packing.interpreter import LEAST_GLIBC, PROGRAM, START, Interpreter
 from orchestrator.agents.packing.python import ImagePython
-from orchestrator.agents.profile import FILE_NAME, PackedFacts, Profile, Source, parse_profile
+from orchestrator.agents.profile import FILE_NAME, Package, PackedFacts, Profile, Source, parse_profile
 from orchestrator.agents.revision import ParsedRevision
 
 _LINKS_SHOWN: Final = 5
@@ -36,8 +39,9 @@ class Packed:
 class Wish:
     """What is to be packed: the profile's text, the exact version, a label for a second packing of it.
 
-    `image` says which Python the agent is packed for (None for an agent without Python); `constraints` is a
-    pip constraints file. `acp`: it is to be driven by the agent client protocol.
+    `image` says which Python the agent is packed for (None for an agent without Python), `interpreter` takes
+    that Python along where the profile's command names it; `constraints` is a pip constraints file. `acp`: it
+    is to be driven by the agent client protocol.
     """
 
     profile: str
@@ -46,6 +50,7 @@ class Wish:
     constraints: Path | None = None
     image: ImagePython | None = None
     acp: bool = False
+    interpreter: Interpreter | None = None
 
 
 def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) -> Packed:
@@ -61,6 +66,9 @@ def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) ->
     started = time.monotonic()
     sources = _fetch(profile, wish, app, scratch, say)
     fetched = time.monotonic()
+    if wish.interpreter is not None and _brings_python(profile):
+        say("taking the image's Python along")
+        wish.interpreter.put_into(app)
     _prune(app, profile.package.prune)
     _normalise(app, profile.package.executable)
     if wish.image is not None and not python.compile_site(app, wish.image):
@@ -70,8 +78,10 @@ def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) ->
         version=version,
         machine=platform.machine(),
         python=None if wish.image is None else wish.image.version,
+        python_from=wish.interpreter.image if wish.interpreter and _brings_python(profile) else None,
         sources=tuple(sources),
         acp=wish.acp,
+        **_libc(profile, wish, app),
     )
     text = described(wish.profile, facts)
     (folder / FILE_NAME).write_text(text, "utf-8")
@@ -82,6 +92,32 @@ def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) ->
     (folder / MANIFEST_NAME).write_text(bundle.text, "utf-8")
     revision = revision_of(parse_profile(text, FILE_NAME), bundle)
     return Packed(ParsedRevision(revision, folder, bundle), facts, round((fetched - started) * 1000), hash_ms)
+
+
+def _brings_python(profile: Profile) -> bool:
+    """Whether the agent's command starts a Python of the bundle, and not one of the task's image."""
+    return profile.launch.argv[0] == f"{{{{bundle}}}}/app/{START}"
+
+
+def _libc(profile: Profile, wish: Wish, app: Path) -> dict[str, str]:
+    """The loader and the least glibc of the programs that the agent is started with; empty for static ones.
+
+    Of a Python agent every library counts: which of them it loads is its own business.
+    """
+    argv = (profile.launch.spoken() if wish.acp else profile.launch).argv
+    named = {
+        app / part.removeprefix("{{bundle}}/app/") for part in argv if part.startswith("{{bundle}}/app/")
+    }
+    if _brings_python(profile):
+        named |= {app / PROGRAM, *app.rglob("*.so"), *app.rglob("*.so.*")}
+    read = (linked(path) for path in named if path.is_file())
+    found = [one for one in read if one is not None and one.is_for(platform.machine())]
+    loaders = [one.loader for one in found if one.loader is not None]
+    versions = [one.glibc for one in found if one.glibc is not None]
+    versions += [LEAST_GLIBC] if _brings_python(profile) else []
+    if not loaders or not versions:
+        return {}
+    return {"loader": loaders[0], "glibc": ".".join(map(str, max(versions)))}
 
 
 def _fetch(
@@ -96,13 +132,41 @@ def _fetch(
                 f"and that of the image is {wish.image.version}",
                 hint="name an image that has it: --image IMAGE",
             )
-        say(f"fetching {profile.package.pip} {wish.version} for Python {wish.image.version}")
-        return python.fetch(profile.package.pip, wish.version, wish.image, app, wish.constraints)
+        return _fetch_python(profile.package, profile.package.pip, wish, wish.image, app, scratch, say)
     sources = []
     for package in profile.package.npm:
         say(f"fetching {npm.name_here(package)} {package.version or wish.version}")
         sources.append(npm.fetch(package, wish.version, app, scratch))
     return sources
+
+
+def _fetch_python(
+    package: Package,
+    name: str,
+    wish: Wish,
+    image: ImagePython,
+    app: Path,
+    scratch: Path,
+    say: Callable[[str], None],
+) -> list[Source]:
+    """The wheels of a Python agent; what the profile names as source is built first, in a sandbox."""
+    wheels, built = scratch / "wheels", {}
+    if package.build:
+        wheels.mkdir()
+    for one in package.build:
+        if wish.interpreter is None:
+            raise PackingError(f"{one.name} has to be built: name the image to build it in")
+        say(f"building {one.name} {one.version} from source, in a container without network")
+        fetched = building.fetch_listed(scratch / "index")
+        built[one.name] = building.build(one, wish.interpreter, fetched, wheels)
+    say(f"fetching {name} {wish.version} for Python {image.version}")
+    known = python.fetch(name, wish.version, image, app, wish.constraints, wheels if built else None)
+    return [built.get(_normal(source.name), source) for source in known]
+
+
+def _normal(name: str) -> str:
+    """A project's name as the index writes it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _prune(app: Path, globs: Sequence[str]) -> None:

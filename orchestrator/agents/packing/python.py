@@ -74,15 +74,24 @@ def ask_image(api: docker.APIClient, image: str) -> ImagePython:
         raise PackingError(f"image {image}: its Python (status {ended}) does not say what it is") from None
 
 
-def fetch(name: str, version: str, image: ImagePython, app: Path, constraints: Path | None) -> list[Source]:
+def fetch(
+    name: str,
+    version: str,
+    image: ImagePython,
+    app: Path,
+    constraints: Path | None,
+    wheels: Path | None = None,
+) -> list[Source]:
     """Install `name` and its requirements into `app/site`; what was installed, by name.
 
-    `constraints` is a pip constraints file. Raises `PackingError`, also where only a source package exists.
+    `constraints` is a pip constraints file, `wheels` a folder with wheels that were made here. Raises
+    `PackingError`, also where only a source package exists.
     """
     site = app / "site"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--only-binary=:all:", "--no-compile", "--target", str(site), *image.pip_options()]
     command += ["--constraint", str(constraints)] if constraints else []
+    command += ["--find-links", str(wheels)] if wheels else []
     try:
         client([*command, f"{name}=={version}"])
     except PackingError as error:
@@ -117,12 +126,14 @@ def compile_site(app: Path, image: ImagePython) -> bool:
     """Write byte code beside the sources; False where this host's Python writes another kind of it."""
     if sys.version_info[:2] != image.python or sys.implementation.name != "cpython":
         return False
-    compileall.compile_dir(
-        app / "site",
-        quiet=2,
-        workers=0,
-        stripdir=app,
-        prependdir=f"{MOUNT}/app",
-        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-    )
+    for folder in (app / "site", app / "lib" / f"python{image.version}"):
+        if folder.is_dir():
+            compileall.compile_dir(
+                folder,
+                quiet=2,
+                workers=0,
+                stripdir=app,
+                prependdir=f"{MOUNT}/app",
+                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+            )
     return True

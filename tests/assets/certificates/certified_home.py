@@ -11,6 +11,7 @@ from orchestrator.engine.base import Callbacks, Settings
 from orchestrator.engine.local import LocalEngine
 from orchestrator.engine.stub import StubAttempt, plan_stub, stub_order
 from orchestrator.evidence import observed
+from orchestrator.evidence.claims import FILE_NAME as CLAIMS_FILE
 from orchestrator.evidence.manifest import ManifestBuilder, Role
 from orchestrator.evidence.store import EvidenceStore
 from orchestrator.faults import decide
@@ -50,10 +51,13 @@ def make_pack(root: Path) -> Pack:
 
 
 class Sealed:
-    """A scripted attempt that leaves evidence in the store, hidden tests withheld."""
+    """A scripted attempt that leaves evidence in the store, hidden tests withheld.
 
-    def __init__(self, store: EvidenceStore) -> None:
-        self._attempt, self._store = StubAttempt(script=SCRIPT), store
+    `claims` is what the agents of the task `second` say of themselves beside the record.
+    """
+
+    def __init__(self, store: EvidenceStore, claims: bytes | None = None) -> None:
+        self._attempt, self._store, self._claims = StubAttempt(script=SCRIPT), store, claims
 
     def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
         report = self._attempt(order, control)
@@ -62,6 +66,8 @@ class Sealed:
         builder.add_bytes("agent/stdout.txt", Role.COMMAND_LOG, f"{order.attempt_id}\n".encode())
         builder.withhold("grader/tests.tar", Role.HIDDEN_TESTS, HIDDEN)
         builder.add_bytes(observed.FILE_NAME, Role.OBSERVATIONS, observed.encode(seen, decide(seen)))
+        if self._claims is not None and order.task_id == "second":
+            builder.add_bytes(CLAIMS_FILE, Role.AGENT_TRANSCRIPT, self._claims)
         return replace(report, manifest_digest=builder.seal())
 
 
@@ -92,7 +98,7 @@ class CertifiedHome:
             installation.close()
 
 
-def make_home(root: Path, *, private: bool = False) -> CertifiedHome:
+def make_home(root: Path, *, private: bool = False, claims: bytes | None = None) -> CertifiedHome:
     """Plan, run, certify and close; with `private` the same run leaves evidence and nothing signed."""
     pack = make_pack(root / "pack")
     home = Home(root / "home")
@@ -105,7 +111,8 @@ def make_home(root: Path, *, private: bool = False) -> CertifiedHome:
         made = CertifiedHome(home, pack, screening)
         one: Certifier | PrivateRecord = PrivateRecord() if private else made.certifier(installation)
         one.open(_SPONSORS)
-        callbacks = Callbacks(attempt=Sealed(installation.store), order_for=stub_order, certify=one.certify)
+        sealed = Sealed(installation.store, claims)
+        callbacks = Callbacks(attempt=sealed, order_for=stub_order, certify=one.certify)
         engine = LocalEngine(installation.ledger, callbacks, Settings(idle_ms=5, back_off_ms=1), who="test")
         engine.run([screening], 1)
         one.close()

@@ -1,6 +1,7 @@
 """An MCP server over streamable HTTP with one tool, `add`: initialize, tools/list and tools/call."""
 
 import json
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -20,13 +21,22 @@ def answered(method: str, params: dict[str, Any]) -> dict[str, Any]:
         }
     if method == "tools/list":
         return {"tools": [TOOL]}
+    if method != "tools/call":
+        return {}
     given = params["arguments"]
+    sys.stdout.write(f"add {given['a']} {given['b']}\n")
+    sys.stdout.flush()
     return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}], "isError": False}
 
 
 class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "id" not in asked:  # a notification
+            self.send_response(202)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         result = answered(asked["method"], asked.get("params") or {})
         body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
         self.send_response(200)
@@ -34,6 +44,11 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.send_response(405)  # no stream of its own
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -82,9 +82,7 @@ def test_of_32_calls_with_room_for_one_one_reaches_the_provider(house: House, pr
     assert ran.end == ("failed", "cost_cap"), "a try that was refused money has failed by it"
 
 
-def test_a_token_is_worth_nothing_on_another_lane(
-    house: House, provider: Provider, relayed: Any
-) -> None:
+def test_a_token_is_worth_nothing_on_another_lane(house: House, provider: Provider, relayed: Any) -> None:
     """relay.md section 2: socket and token name the try together. The two agents meet at the provider."""
     shared: ModuleType = relayed("provider")
     tokens: list[str] = []

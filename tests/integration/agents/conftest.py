@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from typing import Any, Final
 import pytest
 
 from orchestrator.agents.packed import load_packed
+from orchestrator.agents.packing.interpreter import Interpreter
 from orchestrator.agents.packing.pack import Wish, pack
 from orchestrator.agents.packing.python import ask_image
 from orchestrator.agents.profile import find_profile, parse_profile
@@ -47,6 +48,8 @@ VERSIONS: Final[Mapping[str, str]] = {
     "codex": "0.171.0",
     "mini-swe-agent": "2.4.6",
 }
+FORMAT: Final = "2"
+"""Raise when bundles are packed in another way, so that cached ones are not used."""
 MIB: Final = 1 << 20
 CAPS: Final = Caps(120_000, 20_000, 2048 * MIB, 2000, 512, 8 * MIB, 64 * MIB)
 LOCK: Final = Path(__file__).parents[2] / "assets" / "clients" / "clients.lock"
@@ -76,8 +79,15 @@ def packed_agent(
 
     def get(name: str) -> ParsedRevision:
         text = find_profile(name).read_text("utf-8")
-        image = ask_image(engine.api, base_image) if parse_profile(text, name).package.pip else None
-        parts = (text, VERSIONS[name], repr(image), LOCK.read_text("utf-8") if image else "")
+        pip = parse_profile(text, name).package.pip
+        image = ask_image(engine.api, base_image) if pip else None
+        parts = (
+            text,
+            VERSIONS[name],
+            FORMAT,
+            base_image if image else "",
+            LOCK.read_text("utf-8") if image else "",
+        )
         place = cache / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
         if not place.exists():
             if image is None and shutil.which("npm") is None:
@@ -90,6 +100,8 @@ def packed_agent(
                 scratch.mkdir()
                 constraints = _constraints(Path(folder)) if image else None
                 wish = Wish(text, VERSIONS[name], constraints=constraints, image=image)
+                if image is not None:
+                    wish = replace(wish, interpreter=Interpreter(engine.api, base_image))
                 pack(wish, bundle, scratch, lambda line: None)
                 if not place.exists():  # another run may have been quicker
                     bundle.rename(place)
@@ -193,12 +205,12 @@ def run_agent(
     base_image: str,
     tmp_path: Path,
 ) -> Callable[..., tuple[AttemptReport, Seen]]:
-    """Runs a packed agent on the hello task against a script, with a cap in nano-USD."""
+    """Runs a packed agent on the hello task against a script; `changes` are those of its order."""
     sheet = PriceSheet.bundled()
     prices = tmp_path / "prices.json"
     prices.write_text(sheet.text(), "utf-8")
 
-    def run(name: str, script: str, cap_nusd: int = 10**9) -> tuple[AttemptReport, Seen]:
+    def run(name: str, script: str, cap_nusd: int = 10**9, **changes: Any) -> tuple[AttemptReport, Seen]:
         agent = registered(name)
         model = PinnedModel("main", MODELS[name], "rehearsal")
         revision = agent.revision.with_model(ModelRole(role="main", id=model.model, provider=model.provider))
@@ -214,18 +226,20 @@ def run_agent(
             state_root=tmp_path / "relay",
             forwarder_image=base_image,
         )
+        wire = wire_of(revision, [model], lambda provider: ())
+        given: dict[str, Any] = {
+            "agent": plain_agent(revision, Metering(terms, wire, 8192)),
+            "bundle_dir": agent.bundle_dir,
+            "bundle_digest": revision.bundle_digest,
+            "agent_user": "1000:1000",
+            "instruction": "Create hello.txt in the current folder, with the word hello in it.\n",
+            "caps": CAPS,
+            "relay": terms,
+        }
         order = make_order(
             "true",
             'test "$(cat /tmp/hello.txt)" = hello && echo 1 > /logs/verifier/reward.txt',
-            agent=plain_agent(
-                revision, Metering(terms, wire_of(revision, [model], lambda provider: ()), 8192)
-            ),
-            bundle_dir=agent.bundle_dir,
-            bundle_digest=revision.bundle_digest,
-            agent_user="1000:1000",
-            instruction="Create hello.txt in the current folder, with the word hello in it.\n",
-            caps=CAPS,
-            relay=terms,
+            **{**given, **changes},
         )
         report = runner(order, control)
         return report, Seen.of(EvidenceStore(order.evidence_root), report.manifest_digest)

@@ -15,6 +15,7 @@ from orchestrator.evidence.claims import FILE_NAME, decode, differing
 from orchestrator.evidence.transcript import Kind
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.self_test import self_test
+from sandbox_images.base import BASE_IMAGE, OTHER_BASE
 from scoring.vocabulary import Outcome, Reason
 from workers.relay import watch
 from workers.sandbox.preflight import judge
@@ -38,19 +39,26 @@ times = 1000
 """
 
 
+@pytest.mark.parametrize("image", [BASE_IMAGE, OTHER_BASE])
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_two_turn_task_works(
     name: str,
+    image: str,
     registered: Callable[[str], RegisteredAgent],
     installation: Installation,
     evidence_of: Callable[[str | None], Seen],
 ) -> None:
-    """Issue 8: two steps, nothing refused, no host asked for, uid 1000, the transcript complete and exact."""
-    found = self_test(installation, registered(name), None, lambda line: None)
-    assert found.passed and (found.steps, found.refused, found.exit_code) == (2, {}, 0), found
+    """Issue 8: two steps, nothing refused, no host asked for, uid 1000, the transcript complete and exact.
+
+    One bundle for two systems, under a root that nobody can write to.
+    """
+    found = self_test(installation, registered(name), image, lambda line: None, "strict")
+    assert found.passed, (found, evidence_of(found.evidence).files["agent/stderr.txt"].decode())
+    assert (found.steps, found.refused, found.exit_code) == (2, {}, 0)
     assert found.names_asked == ()
     seen = evidence_of(found.evidence)
     assert seen.command["user"] == "1000:1000"
+    assert seen.sandbox["disk"] == "strict" and seen.sandbox["created"]["options"]["ReadonlyRootfs"]
     assert seen.sandbox["network"] == "relay-only" and judge(seen.sandbox["preflight"]) == []
     assert {line["completeness"] for line in seen.ledger} == {metering.EXACT}
     assert seen.chain.torn_bytes == 0 and seen.chain.records[-1]["kind"] == Kind.CLOSE

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator.agents.launching import ClaimsForm
 from orchestrator.evidence.claims import Figures, encode
-from workers.adapters.claims import claims
+from workers.adapters.claims import acp_claims, claims
 from workers.capture.transcripts import matching
 
 
@@ -117,3 +117,25 @@ def test_anything_at_all(form: ClaimsForm, found: list[Any], noise: bytes) -> No
 def test_globs(glob: str, name: str, fits: bool) -> None:
     """`*` stays in its folder, `**/` does not; everything else is itself."""
     assert matching([glob, glob], [name, name]) == ([name] if fits else [])
+
+
+@pytest.mark.parametrize(
+    ("turns", "found"),
+    [
+        ([{"usage": {"inputTokens": 10, "outputTokens": 5}}], Figures(input_tokens=10, output_tokens=5)),
+        (
+            [
+                {"usage": {"inputTokens": 1, "outputTokens": 1}},
+                {"usage": {"inputTokens": 7, "cachedReadTokens": 3, "outputTokens": 5, "thoughtTokens": 2}},
+                {"usage": {}},
+            ],
+            Figures(input_tokens=10, output_tokens=7),
+        ),
+        ([{"usage": {"cachedReadTokens": 3}}], Figures()),
+        ([{"usage": {"inputTokens": "3"}}, 7], Figures()),
+        (None, Figures()),
+    ],
+)
+def test_usage_by_the_protocol_is_of_the_whole_session(turns: Any, found: Figures) -> None:
+    """The newest turn that tells it; what is no figure is no claim."""
+    assert acp_claims({"turns": turns}) == found

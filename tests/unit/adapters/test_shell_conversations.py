@@ -21,7 +21,6 @@ WITHOUT_LIMIT = Opening("m-1", "Be brief.", "Write hello.txt.", None)
 COMMAND = "echo hello > hello.txt"
 
 
-
 def chat_call(call_id: str, command: str) -> dict[str, Any]:
     function = {"name": "bash", "arguments": json.dumps({"command": command})}
     return {"id": call_id, "type": "function", "function": function}

@@ -24,7 +24,7 @@ NOW = datetime.now(UTC)
 HAIKU = PinnedModel("main", "claude-haiku-4-5", "anthropic")
 GPT = PinnedModel("main", "gpt-5", "openai")
 OPENAI, GOOGLE = (PinnedModel("main", f"rehearsal-{name}", "rehearsal") for name in ("openai", "google"))
-PROGRAMS = ("app/claude", "app/bin/codex", "app/bin/opencode")
+PROGRAMS = ("app/claude", "app/bin/codex", "app/bin/opencode", "app/bin/python3")
 
 
 def agent(name: str) -> AgentRevision:

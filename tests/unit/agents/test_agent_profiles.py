@@ -22,6 +22,8 @@ from orchestrator.agents.profile import (
 from orchestrator.agents.revision import AgentRevision, ModelRole, decode_revision
 
 GOOD = (Path(__file__).parents[2] / "assets" / "agents" / "profiles" / "good.toml").read_text("utf-8")
+MCP = '[launch.mcp]\ntransports = ["http"]\nform = "codex-toml"'
+BUILD = f'build = [{{ name = "x", version = "1", sha256 = "{"0" * 64}" }}]'
 FACTS = PackedFacts(
     version="1.2.3",
     machine="x86_64",
@@ -70,7 +72,11 @@ def test_the_named_agents_of_the_issue_have_profiles() -> None:
         ('name = "sample-{{arch}}",', 'name = "s", version = "1",', "exactly one npm package has no version"),
         ("npm = [", 'pip = "x"\nnpm = [', "takes its agent from npm or from pip"),
         ('stdin = "nothing"', 'stdin = "tty"', "launch.stdin"),
-        ("[package]", '[package]\npython = ">=3.12"', "python is for packages of pip"),
+        ("[package]", '[package]\npython = ">=3.12"', "python and build are for packages of pip"),
+        ("[package]", f"[package]\n{BUILD}", "python and build are for packages of pip"),
+        ('stdin = "nothing"', 'stdin = "nothing"\nneeds = ["a b"]', "launch.needs[0]"),
+        ("[launch.env]", f"{MCP}\n\n[launch.env]", "{{mcp_servers}} and mcp.form go together"),
+        ('"plain" = "x"', '"plain" = "{{mcp_servers}}"', "{{mcp_servers}} and mcp.form go together"),
         ("[package]", "[package]\nscripts = true", "package.scripts is not a known key"),
     ],
 )

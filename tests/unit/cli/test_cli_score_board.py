@@ -241,7 +241,9 @@ def test_the_default_is_the_card_as_before(bench: Bench, run: Run) -> None:
     one = bench.put("one", {"else": "PPF"})
     code, data = as_json(run, "score", one)
     assert (code, data["method"]) == (0, "pack-score/1")
-    assert list(data) == ["schema", "screening", "method", "card", "grading", "closed", "verification"]
+    assert list(data) == [
+        *("schema", "screening", "method", "card", "grading", "claims_differ", "closed", "verification")
+    ]
     assert data == as_json(run, "score", one, "--method", "pack-score/1")[1]
     assert "arithmetic" in as_json(run, "score", one, "--explain")[1]
 

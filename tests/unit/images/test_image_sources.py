@@ -56,6 +56,27 @@ def test_only_the_distributions_own_suites_are_taken(tmp_path: Path) -> None:
     ]
 
 
+def test_another_release_comes_from_the_same_mirrors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every suite of the host's own release has its like; an Ubuntu has none of Debian's."""
+    ours = [AptSource("http://m/d", name, ("main",), KEYRING) for name in ("bookworm", "bookworm-updates")]
+    ours.append(AptSource("http://m/security", "bookworm-security", ("main",), KEYRING))
+    monkeypatch.setattr(debian, "read_apt_sources", lambda codename: ours)
+    bookworm = host.Distribution("debian", (), "bookworm", "Debian 12")
+    monkeypatch.setattr(debian, "read_distribution", lambda: bookworm)
+    distribution, found = debian.host_origin("trixie")
+    assert distribution.codename == "trixie"
+    assert [(one.uri, one.suite) for one in found] == [
+        ("http://m/d", "trixie"),
+        ("http://m/d", "trixie-updates"),
+        ("http://m/security", "trixie-security"),
+    ]
+    assert debian.host_origin() == (bookworm, ours)
+    ubuntu = host.Distribution("ubuntu", ("debian",), "noble", "Ubuntu 24.04")
+    monkeypatch.setattr(debian, "read_distribution", lambda: ubuntu)
+    with pytest.raises(HostSetupError, match="no package sources of Debian trixie"):
+        debian.host_origin("trixie")
+
+
 def test_source_lines() -> None:
     assert (
         AptSource("http://m/d", "s", ("main", "universe"), "/k").line()
@@ -103,6 +124,7 @@ def test_apt_updates_its_lists_once_and_says_one_line(monkeypatch: pytest.Monkey
     ("name", "kind", "standin"),
     [
         ("assize/base:1", "debian", False),
+        ("assize/base-trixie:1", "debian", False),
         ("python:3.12-slim", "debian", True),
         ("python:3.11-slim-bookworm", "debian", True),
         ("python:3.13", "debian", True),
@@ -133,6 +155,10 @@ def test_recipe_digest_depends_on_content_and_origin_only() -> None:
     assert full is not None
     assert slim.digest("a") != full.digest("a")
     assert slim.digest("a") != slim.digest("b")
+    base = find_recipe("assize/base:1", recipes)
+    assert base is not None and base.digest("a") == (
+        "a3463fa57fc3b06c9a793822ab661b615e83afc12344f743fbf33943786588c0"
+    ), "images that installations have locked would be built again"
     assert find_recipe("debian:12", recipes).digest("a") == find_recipe("ubuntu:24.04", recipes).digest("a")  # type: ignore[union-attr]
 
 
@@ -143,6 +169,8 @@ def test_recipe_digest_depends_on_content_and_origin_only() -> None:
         'match="a"\nkind="debian"\npackages=["a; rm -rf /"]',
         'match="a"\nkind="wheel"',
         'match="a"\nkind="debian"\nuser="a b"',
+        'match="a"\nkind="debian"\nsuite="../x"',
+        'match="a"\nkind="wheel"\nwheel="uv"\nsuite="trixie"',
         'match="a"\nkind="debian"\nunknown=1',
     ],
 )

@@ -17,6 +17,8 @@ PAGE = ROOT / "docs" / "rehearsal.md"
 REFUSALS = {
     "conversation-no-turns": "conversation[0].turn = []: at least one is needed",
     "conversation-when": "conversation[0].when = '': string should have at least 1 character",
+    "call-and-run": "turn[0]: a turn runs a command or calls a tool, not both",
+    "call-name": "turn[0].call.tool = 'a b': string should match pattern '^[A-Za-z0-9_.-]{1,128}$'",
     "delay-too-long": "turn[0].fault.delay_ms = 600001: input should be less than or equal to 600000",
     "empty-turn": "turn[0]: a turn says something, runs something, or both",
     "fault-empty": (

@@ -8,7 +8,7 @@ import pytest
 
 from workers.rehearsal.asked import Tool
 from workers.rehearsal.reply import ToolCall, ToolKind
-from workers.rehearsal.shell import SHELL_NAMES, closing_command, in_text, shell_call
+from workers.rehearsal.shell import SHELL_NAMES, closing_command, in_text, named_call, shell_call
 
 
 def _schema(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
@@ -118,3 +118,11 @@ def test_an_agent_that_ends_by_a_command_is_told_so() -> None:
     mark = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
     assert closing_command(f"... finish with `echo {mark}`") == f"echo {mark}"
     assert closing_command("Fix it.") is None
+
+
+def test_a_tool_is_called_by_its_name_or_the_end_of_it() -> None:
+    """Agents put the name of a server before that of its tool; the exact name comes first."""
+    desk, own = Tool("mcp__desk__add", {}), Tool("add", {}, namespace="desk")
+    assert named_call([desk], "add", {"a": 1}) == ToolCall("mcp__desk__add", {"a": 1}, desk.kind)
+    assert named_call([desk, own], "add", {}) == ToolCall("add", {}, own.kind, "desk")
+    assert named_call([Tool("readd"), Tool("bash")], "add", {}).name == "add"

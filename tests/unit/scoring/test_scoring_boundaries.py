@@ -47,15 +47,11 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def import_faults(tree: ast.AST) -> list[str]:
-    return [
-        name for name in imports(tree) if name not in ALLOWED_IMPORTS and name.split(".")[0] != "scoring"
-    ]
+    return [name for name in imports(tree) if name not in ALLOWED_IMPORTS and name.split(".")[0] != "scoring"]
 
 
 def call_faults(tree: ast.AST) -> list[str]:
-    return [
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES
-    ]
+    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES]
 
 
 def attest_uses(tree: ast.AST) -> list[int]:
