@@ -13,8 +13,8 @@ from orchestrator.cli.output import call_of, duration, when
 from orchestrator.cli.reading import reading
 from orchestrator.cli.serial import try_data, visibility_of
 from orchestrator.errors import NotFoundError
+from orchestrator.evidence.archive import open_store
 from orchestrator.evidence.claims import differing
-from orchestrator.evidence.store import EvidenceStore
 from orchestrator.home import Home
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
@@ -116,5 +116,5 @@ def _task_ids(ledger: Ledger, screening_id: str, names: tuple[str, ...]) -> tupl
 
 def _claims_differ(home: Home, manifest: str | None) -> bool:
     """Whether the agent's own figures are others than the record's; evidence that is gone says nothing."""
-    said = claims_under(EvidenceStore(home.evidence), manifest)
+    said = claims_under(open_store(home.evidence), manifest)
     return said is not None and bool(differing(*said))
