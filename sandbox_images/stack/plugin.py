@@ -64,9 +64,7 @@ def origin(distribution: Distribution, sources: Sequence[AptSource]) -> tuple[Ap
     """The source and the name of the package, by the host's own mirror and key; HostSetupError without."""
     own = next((one for one in sources if one.suite == distribution.codename), None)
     if own is None or distribution.id not in ("debian", "ubuntu"):
-        raise HostSetupError(
-            f"{distribution.name} has no package of Compose", hint=_hint(UBUNTU)
-        )
+        raise HostSetupError(f"{distribution.name} has no package of Compose", hint=_hint(UBUNTU))
     suite, package = DEBIAN if distribution.id == "debian" else (distribution.codename, UBUNTU)
     return AptSource(own.uri, suite, own.components, own.signed_by), package
 
