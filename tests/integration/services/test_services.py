@@ -128,7 +128,8 @@ def test_a_service_that_does_not_come_up_is_the_platforms(
     assert runner.station.engine.api.networks(names=[f"assize-{order.attempt_id}-net"]) == []
 
 
-BREAK = solve(ask("store", "QUIT") + " || true", "echo bad > /tmp/out.txt")
+# The agent stays until the engine knows: what falls after the agent has gone is not held against anybody.
+BREAK = solve(ask("store", "QUIT") + " || true", "sleep 2", "echo bad > /tmp/out.txt")
 
 
 @pytest.mark.parametrize(
