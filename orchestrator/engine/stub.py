@@ -158,11 +158,12 @@ def plan_stub(
     queue: str = "",
     limit_ms: int = 600_000,
     providers: Sequence[str] = (),
+    needs: tuple[int, int] = (0, 0),
 ) -> str:
     """Plan a screening of made-up tasks; `name` is its identity. Returns the screening id (`screening_id`
-    where it is given). Every try goes to `queue`."""
+    where it is given). Every try goes to `queue` and needs so many thousandths of cores and MiB."""
     digest = canonical.digest(name)
-    planned = [PlannedTask(task, limit_ms, queue) for task in tasks]
+    planned = [PlannedTask(task, limit_ms, queue, *needs) for task in tasks]
     slots = plan_slots(planned, tries, seed=digest, start_ms=start_ms, window_ms=window_ms)
     new = NewScreening(
         identity=digest,

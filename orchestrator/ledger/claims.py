@@ -13,6 +13,7 @@ from orchestrator.ids import new_id
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.history import INSERT_EVENT, event_row
 from orchestrator.ledger.models import Attempt, Host, HostOwner, Screening, TrySlot, Worker
+from orchestrator.ledger.placement import Size, require_room
 from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import AttemptState, ScreeningState, SlotState
 from scoring.vocabulary import Phase
@@ -124,12 +125,16 @@ def claim_message(
     *,
     lease_ms: int,
     worker_id: str | None = None,
+    room: Size | None = None,
 ) -> Claim | None:
     """Transition 3 for a message `{slot, generation}`; None refuses it quietly (stale or duplicate).
 
-    Nothing is claimed for a worker whose host is draining.
+    Nothing is claimed for a worker whose host is draining. With `room`, the size of that host, raises
+    `HostFullError` for a try that does not fit beside what all workers of the host run.
     """
     with ledger.unit_of_work() as connection:
+        if worker_id is not None and room is not None:
+            require_room(connection, slot_id, worker_id, room)
         now = ledger.clock(connection)
         values = {"slot": slot_id, "expected_generation": generation, "now": now}
         if worker_id is None:

@@ -178,6 +178,8 @@ class TrySlot(Base):
     sent_ms: Mapped[int | None] = mapped_column(BigInteger)
     updated_ms: Mapped[int] = mapped_column(BigInteger)
     queue: Mapped[str] = mapped_column(String(128), server_default="")
+    cpus_milli: Mapped[int] = mapped_column(server_default="0")
+    memory_mb: Mapped[int] = mapped_column(server_default="0")
     __table_args__ = (
         UniqueConstraint("screening_id", "task_id", "k"),
         UniqueConstraint("screening_id", "start_order"),

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sqlalchemy.engine import URL, Engine
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine
 
 CONNECT_S: Final = 10
 IDLE_IN_UNIT_MS: Final = 60_000
@@ -45,6 +46,12 @@ def engine_options(url: URL) -> dict[str, Any]:
             "tcp_user_timeout": _DEAD_NETWORK_MS,
         },
     }
+
+
+def hold_until_end(connection: Connection, what: str) -> None:
+    """Hold the lock `what` until the unit of `connection` ends; SQLite has one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_number(what))))
 
 
 def _number(what: str) -> int:

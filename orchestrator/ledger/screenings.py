@@ -32,6 +32,7 @@ class PlannedSlot:
     """One try to be: `limit_ms` is all the time its attempt may take, clean-up included.
 
     `queue` names the hosts that can hold it (`orchestrator.planning.classes`); the local engine needs none.
+    `cpus_milli` (thousandths of a core) and `memory_mb` (MiB) are what it is promised; 0 is not known.
     """
 
     task_id: str
@@ -40,6 +41,8 @@ class PlannedSlot:
     not_before_ms: int
     limit_ms: int
     queue: str = ""
+    cpus_milli: int = 0
+    memory_mb: int = 0
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,8 @@ def _slot_row(slot: PlannedSlot, screening_id: str, now: int) -> dict[str, Any]:
         "start_order": slot.start_order,
         "not_before_ms": slot.not_before_ms,
         "limit_ms": slot.limit_ms,
+        "cpus_milli": slot.cpus_milli,
+        "memory_mb": slot.memory_mb,
         "state": SlotState.PLANNED,
         "generation": 0,
         "token": 0,

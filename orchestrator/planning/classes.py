@@ -29,6 +29,12 @@ def queue_of(cpus_milli: int, memory_bytes: int, hardware_class: str) -> str:
     return f"try.{resource_class(cpus_milli, memory_bytes)}.{hardware_class}"
 
 
+def size_of(hardware_class: str) -> tuple[int, int] | None:
+    """Thousandths of cores and MiB of memory of a host of this class; None for one that says no sizes."""
+    found = _HARDWARE.fullmatch(hardware_class)
+    return None if found is None else (int(found[1]) * 1000, int(found[2]) << 10)
+
+
 def queues_of(hardware_class: str) -> tuple[str, ...]:
     """Every queue that a host of this hardware class (`cpu2-mem8g`) can serve, smallest first.
 

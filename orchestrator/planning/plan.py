@@ -20,12 +20,15 @@ from orchestrator.ledger.screenings import PlannedSlot
 class PlannedTask:
     """A task to be run; `limit_ms` is all the time one attempt of it may take, clean-up included.
 
-    `queue` names the hosts that can hold it (`orchestrator.planning.classes`).
+    `queue` names the hosts that can hold it (`orchestrator.planning.classes`), `cpus_milli` and `memory_mb`
+    are what it is promised of them.
     """
 
     task_id: str
     limit_ms: int
     queue: str = ""
+    cpus_milli: int = 0
+    memory_mb: int = 0
 
 
 def new_seed() -> str:
@@ -55,7 +58,7 @@ def plan_slots(
         order.extend((task, k) for task in block)
     starts = _starts(seed, len(order), start_ms, window_ms)
     return tuple(
-        PlannedSlot(task.task_id, k, place, start, task.limit_ms, task.queue)
+        PlannedSlot(task.task_id, k, place, start, task.limit_ms, task.queue, task.cpus_milli, task.memory_mb)
         for place, ((task, k), start) in enumerate(zip(order, starts, strict=True))
     )
 

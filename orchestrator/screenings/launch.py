@@ -44,6 +44,7 @@ from sandbox_images.engine import connect
 
 WHO = "operator"
 _GIB = 1 << 30
+_MIB = 1 << 20
 _ENGINE_TIMEOUT_S = 20
 
 
@@ -235,7 +236,8 @@ def _plan(
 def _planned(bench: Bench, task: PackTask) -> PlannedTask:
     caps = bench.caps(task)
     queue = queue_of(caps.cpus_milli, caps.memory_bytes, bench.conditions.hardware_class)
-    return PlannedTask(task.id, limit_ms(caps), queue)
+    # Rounded up: what a try is promised it may use.
+    return PlannedTask(task.id, limit_ms(caps), queue, caps.cpus_milli, -(-caps.memory_bytes // _MIB))
 
 
 @dataclass(frozen=True)

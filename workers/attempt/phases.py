@@ -306,7 +306,7 @@ def _run_agent(
     phase.cancelled = result.end is StreamEnd.CANCELLED
 
 
-def _drive(station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: Callable[[], bool]) -> None:
+def _drive(station: Station, order: AttemptOrder, phase: AgentPhase, control: AttemptControl) -> None:
     """A bare model works the sandbox's shell; the same caps and clocks as for an agent inside."""
     assert phase.container is not None
     driven = drive_shell(
@@ -316,7 +316,7 @@ def _drive(station: Station, order: AttemptOrder, phase: AgentPhase, cancelled: 
         phase.relayed,
         phase.owner,
         phase.workdir,
-        cancelled,
+        control,
         services_full(station, order, phase.sidecars),
     )
     phase.shell = driven.end
@@ -428,7 +428,7 @@ def run_agent_phase(
         if launch.argv is not None:
             _run_agent(station, order, phase, control.cancelled)
         elif launch.driven:
-            _drive(station, order, phase, control.cancelled)
+            _drive(station, order, phase, control)
         if not phase.cancelled and not phase.over():
             finished()
         _end_sandbox(station, order, phase)

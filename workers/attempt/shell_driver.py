@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.attempts import AttemptOrder
+from orchestrator.attempts import AttemptControl, AttemptOrder
 from orchestrator.observations import Clock
 from workers.adapters.endpoint.errors import EndpointRefusedError
 from workers.adapters.endpoint.link import TRY_LIMIT_BYTES, EndpointLink, Limit
@@ -109,7 +109,7 @@ def drive_shell(
     relayed: Relayed | None,
     owner: Owner,
     workdir: str,
-    cancelled: Callable[[], bool],
+    control: AttemptControl,
     beside_full: Callable[[], bool],
 ) -> Driven:
     """Let the order's model or endpoint work on its task; raises `EngineCallError` as any command does.
@@ -119,9 +119,12 @@ def drive_shell(
     if order.mcp_servers:
         return _never_began(Why.LACKING, "the task has MCP servers, which this agent cannot use")
     try:
-        link = None if order.endpoint is None else EndpointLink(target_of(order.endpoint))
+        link = (
+            None if order.endpoint is None else EndpointLink(target_of(order.endpoint), control.calls_until)
+        )
     except EndpointRefusedError as error:
         return _never_began(Why.REFUSED, str(error))
+    cancelled = control.cancelled
     with disk_guard(station, container, order.disk) as guard:
         shell = _Shell(station, order, container, relayed, owner, workdir, cancelled, guard, beside_full)
         return _driven(order, shell, relayed, link, workdir, cancelled)
@@ -173,11 +176,12 @@ def _task(order: AttemptOrder, relayed: Relayed | None, deadline: float, workdir
 
 def _note_endpoint(driven: Driven, link: EndpointLink) -> None:
     """What our own side of the connection saw; nothing that the endpoint said."""
-    driven.facts["step_cap_hit"] = link.reached is Limit.STEPS
+    lost = link.reached is Limit.LEASE
+    driven.facts.update(step_cap_hit=link.reached is Limit.STEPS, lease_lost=lost)
     if link.reached is Limit.BYTES:
         driven.facts.update(agent_clock=Clock.OUTPUT, agent_clock_value=TRY_LIMIT_BYTES)
     silent = driven.end is not None and driven.end.why in (Why.REFUSED, Why.PROVIDER, Why.RELAY)
-    if silent and not link.answered:
+    if silent and not link.answered and not lost:
         driven.facts.update(agent_started=False, agent_not_startable=True)
 
 

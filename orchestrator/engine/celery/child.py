@@ -23,11 +23,13 @@ from orchestrator.engine.celery.times import Times
 from orchestrator.engine.control import Control
 from orchestrator.engine.runner import Result, run_attempt
 from orchestrator.errors import AssizeError
-from orchestrator.ledger import hosts, owners, window
+from orchestrator.ledger import hosts, owners, placement, window
 from orchestrator.ledger.db import Ledger, create_engine
+from orchestrator.ledger.placement import HostFullError, Size
 from orchestrator.ledger.transitions import Claim, beat, claim_message
 
 NOT_READY_S: Final = 10.0
+FULL_S: Final = 2.0
 _LOOK_S: Final = 0.2
 _logger = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class ChildSetup:
     """What a child gets from its parent: plain values and one function.
 
     `open_shop` is called once, in the child; `unfit` tells the parent that this host should take no more.
+    `room` is the size of the host, None where it is not known.
     """
 
     database_url: str
@@ -55,6 +58,7 @@ class ChildSetup:
     worker_id: str
     open_shop: Callable[[Ledger], Shop]
     unfit: Callable[[str], None]
+    room: Size | None = None
 
 
 class Heart:
@@ -101,9 +105,9 @@ class Heart:
             control.stop(Stop.DEADLINE)
 
 
-def _wait_for(ready: Callable[[], bool]) -> None:
+def _wait_for(ready: Callable[[], bool], most_s: float) -> None:
     """Take no further message until the host is ready, but come back: the worker may be told to end."""
-    until = time.monotonic() + NOT_READY_S
+    until = time.monotonic() + most_s
     while not ready() and time.monotonic() < until:
         time.sleep(_LOOK_S)
 
@@ -131,22 +135,36 @@ class Child:
         if not callbacks.ready():
             _logger.warning("slot %s is left to others: the engine of this host does not answer", slot_id)
             window.give_back(self._ledger, slot_id, generation)
-            _wait_for(callbacks.ready)
+            _wait_for(callbacks.ready, NOT_READY_S)
             return None
-        held = claim_message(
-            self._ledger,
-            slot_id,
-            generation,
-            self._owner.id,
-            lease_ms=setup.times.lease_ms,
-            worker_id=setup.worker_id,
-        )
+        held = self._claim(slot_id, generation)
         if held is None:
-            self._refused(slot_id, generation)
             return None
         result = self._run(held, callbacks)
         self._judge_host(held, result)
         return result
+
+    def _claim(self, slot_id: str, generation: int) -> Claim | None:
+        setup = self._setup
+        try:
+            held = claim_message(
+                self._ledger,
+                slot_id,
+                generation,
+                self._owner.id,
+                lease_ms=setup.times.lease_ms,
+                worker_id=setup.worker_id,
+                room=setup.room,
+            )
+        except HostFullError:
+            # Another host may have room; this place looks again soon, for the next one may be smaller.
+            window.give_back(self._ledger, slot_id, generation)
+            full = placement.taken(self._ledger, setup.worker_id)
+            _wait_for(lambda: placement.taken(self._ledger, setup.worker_id) != full, FULL_S)
+            return None
+        if held is None:
+            self._refused(slot_id, generation)
+        return held
 
     def _run(self, held: Claim, callbacks: Callbacks) -> Result:
         control = Control(held, None, calls_ms=self._setup.times.engine().calls_ms)

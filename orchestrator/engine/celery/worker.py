@@ -27,6 +27,8 @@ from orchestrator.ledger import hosts, owners
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole
 from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.placement import Size
+from orchestrator.planning.classes import size_of
 
 _logger = logging.getLogger(__name__)
 _DRAIN_LOOK_S: Final = 1.0
@@ -34,6 +36,11 @@ _DRAIN_LOOK_S: Final = 1.0
 
 def _nothing() -> None:
     """Nothing to remove."""
+
+
+def _room(hardware_class: str) -> Size | None:
+    size = size_of(hardware_class)
+    return None if size is None else Size(*size)
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,12 @@ class Worker:
     def _serve(self, ledger: Ledger, worker_id: str) -> int:
         setup = self._setup
         self._child_setup = ChildSetup(
-            setup.database_url, setup.times, worker_id, setup.open_shop, self._say_unfit
+            setup.database_url,
+            setup.times,
+            worker_id,
+            setup.open_shop,
+            self._say_unfit,
+            room=_room(setup.hardware_class),
         )
         # Celery warns of workers that run as root for the sake of pickle; only JSON is accepted here.
         warnings.filterwarnings("ignore", category=SecurityWarning)

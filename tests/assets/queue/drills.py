@@ -299,6 +299,22 @@ def engine_away(scene: Scene) -> None:
     assert lab.sound() == {"all_checks_passed": 6}
 
 
+def host_full(scene: Scene) -> None:
+    """A host with places to spare and no cores claims no more; the next host takes what it handed on."""
+    lab = scene.lab
+    screening = lab.plan(["a", "b", "c", "d"], tries=1, needs=(600, 100))
+    lab.worker(slots=3, hold=True)
+    lab.begun(1)
+    lab.pass_leases(1)  # time for its other places to do wrong
+    assert _running(lab, screening) == 1 == len(lab.log("begin"))
+    lab.worker(slots=3, hold=True, host_name="second")
+    lab.begun(2)
+    lab.go()
+    lab.closed()
+    assert lab.sound() == {"all_checks_passed": 4}
+    assert lab.kinds(screening).count("claimed") == 4
+
+
 def provider_limit(scene: Scene) -> None:
     """Two hosts with free places, two screenings, one provider: never more tries at once than it may have."""
     lab = scene.lab
@@ -340,6 +356,7 @@ DRILLS: Final[dict[str, Callable[[Scene], None]]] = {
         engine_away,
         other_queue,
         provider_limit,
+        host_full,
     )
 }
 """Every drill by its name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -167,6 +168,20 @@ def test_calls_are_limited(ask: Ask, service: Service) -> None:
     service.answers = [WRITE]
     report, _ = ask(step_limit=3)
     assert end_of(report) == ("failed", "step_cap") and len(service.asked) == 3
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+def test_a_host_that_lost_its_lease_asks_no_more(
+    ask: Ask, service: Service, control: Any, monkeypatch: pytest.MonkeyPatch, answered: int
+) -> None:
+    """The platform's fault, before the first answer too, and not an agent that cannot be started."""
+    service.answers = [WRITE]
+    monkeypatch.setattr(
+        control, "calls_until", lambda: time.monotonic() + (3600 if len(service.asked) < answered else -1)
+    )
+    report, _ = ask()
+    assert end_of(report) == ("platform_fault", "worker_lost") and len(service.asked) == answered
+    assert report.decision.rule == "lease-lost" and not report.decision.suspect
 
 
 @pytest.mark.parametrize(

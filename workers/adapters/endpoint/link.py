@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import http.client
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -32,6 +33,7 @@ class Limit(StrEnum):
 
     STEPS = "step_limit"
     BYTES = "byte_limit"
+    LEASE = "platform_fault"
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,19 @@ class Target:
     key: str | None = field(default=None, repr=False)
 
 
-class EndpointLink:
-    """A `Link` to one endpoint for one try; `reached` says which limit was hit, `answered` counts answers."""
+def _unbounded() -> None:
+    """Nobody else can have the attempt."""
 
-    def __init__(self, target: Target) -> None:
+
+class EndpointLink:
+    """A `Link` to one endpoint for one try; `reached` says which limit was hit, `answered` counts answers.
+
+    `calls_until` is asked before each call: when the last one may start, on the monotonic clock.
+    """
+
+    def __init__(self, target: Target, calls_until: Callable[[], float | None] = _unbounded) -> None:
         self._target = target
+        self._calls_until = calls_until
         self._left_bytes = TRY_LIMIT_BYTES
         self.answered = 0
         self.reached: Limit | None = None
@@ -61,6 +71,9 @@ class EndpointLink:
 
     def post(self, path: str, headers: Mapping[str, str], body: Mapping[str, Any], bounds: Bounds) -> Answer:
         """See `Link`; `path` and the key in `headers` are those of a relay, and count for nothing here."""
+        until = self._calls_until()
+        if until is not None and time.monotonic() >= until:
+            return self._refuse(Limit.LEASE, "this host has lost touch with its ledger; the try ends")
         limit = self._target.step_limit
         if limit is not None and self.answered >= limit:
             return self._refuse(Limit.STEPS, f"this try has {limit} calls")

@@ -1,4 +1,4 @@
-"""Providers: which ones a screening's models are at, and how many tries may use one at a time."""
+"""Limits over all hosts: the providers of a screening and their limits, what a slot needs of its host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add what is new; a screening that was planned before names no provider, so that no limit holds it."""
+    """Add what is new. What was planned before names no provider and no needs, so that no limit holds it."""
     op.create_table(
         "provider_limit",
         sa.Column("provider", sa.String(length=128), nullable=False),
@@ -22,6 +22,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("provider", name=op.f("pk_provider_limit")),
     )
     op.add_column("screening", sa.Column("providers", sa.JSON(), server_default="[]", nullable=False))
+    for name in ("cpus_milli", "memory_mb"):
+        op.add_column("try_slot", sa.Column(name, sa.Integer(), server_default="0", nullable=False))
 
 
 def downgrade() -> None:
