@@ -95,8 +95,10 @@ def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) ->
 
 
 def _brings_python(profile: Profile) -> bool:
-    """Whether the agent's command starts a Python of the bundle, and not one of the task's image."""
-    return profile.launch.argv[0] == f"{{{{bundle}}}}/app/{START}"
+    """Whether something in the profile starts a Python of the bundle, and not one of the task's image."""
+    launch = profile.launch
+    texts = [*launch.spoken().argv, *launch.argv, *launch.env.values(), *launch.files.values()]
+    return any(f"{{{{bundle}}}}/app/{START}" in text for text in texts)
 
 
 def _libc(profile: Profile, wish: Wish, app: Path) -> dict[str, str]:
