@@ -71,7 +71,10 @@ def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) ->
         wish.interpreter.put_into(app)
     _prune(app, profile.package.prune)
     _normalise(app, profile.package.executable)
-    if wish.image is not None and not python.compile_site(app, wish.image):
+    if wish.interpreter is not None and _brings_python(profile):
+        say("making byte code")
+        wish.interpreter.compile(app)
+    elif wish.image is not None and not python.compile_site(app, wish.image):
         say(f"no byte code: this host has another Python than the image ({wish.image.version})")
     version = "-".join(filter(None, (wish.version, "acp" if wish.acp else None, wish.label)))
     facts = PackedFacts(
