@@ -85,6 +85,17 @@ def read_manifest(home: Home, digest: str | None) -> Found:
     return Found(store, manifest.files)
 
 
+def trouble_of(found: Found) -> str | None:
+    """What the sandbox report says of an agent or a service that could not be started; None for nothing."""
+    digests = [file.sha256 for file in found.files if file.role is Role.SANDBOX_REPORT and file.sha256]
+    try:
+        report = json.loads(found.store.read(digests[0], JSON_LIMIT_BYTES)) if digests else {}
+    except (EvidenceError, ValueError):
+        return None
+    trouble = report.get("trouble") if isinstance(report, dict) else None
+    return trouble if isinstance(trouble, str) else None
+
+
 def print_files(found: Found, wanted: Wanted, place: str, *, raw: bool, as_json: bool) -> None:
     """Print the evidence asked for; raises `EvidenceError` when it is absent or altered."""
     if found.error is not None:

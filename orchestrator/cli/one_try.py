@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from orchestrator.cli.evidence_files import Found, Wanted, print_files, read_manifest
+from orchestrator.cli.evidence_files import Found, Wanted, print_files, read_manifest, trouble_of
 from orchestrator.cli.ledger_listing import bundles_of_try, is_interruption
 from orchestrator.cli.output import (
     DASH,
@@ -76,7 +76,8 @@ def command(context: click.Context, /, try_id: str, attempt: int | None, as_json
         print_files(manifest, wanted, place, raw=asked["raw"], as_json=as_json)
     elif as_json:
         shown = {"shown_attempt": chosen["number"], "evidence": manifest.as_data()}
-        emit(SCHEMA, {**data, **shown, "agent_claims": _claims_data(manifest)})
+        beside = {"trouble": trouble_of(manifest), "agent_claims": _claims_data(manifest)}
+        emit(SCHEMA, {**data, **shown, **beside})
     else:
         _show(data, chosen, manifest, call_of(context))
 
@@ -128,6 +129,8 @@ def _show(data: Mapping[str, Any], chosen: Mapping[str, Any], manifest: Found, c
     rows = []
     if text := sentence(data["reason"]):
         rows.append(("because", text))
+    if trouble := trouble_of(manifest):
+        rows.append(("in detail", cell(trouble)))
     if data["simulated"]:
         rows.append(("simulated", "a rehearsal with scripted answers: it never counts as a pass"))
     if data["visibility"] == "private":

@@ -7,19 +7,19 @@ from typing import Any, Final
 import click
 
 from orchestrator.cli import completion
+from orchestrator.cli.evidence_files import read_manifest
 from orchestrator.cli.ledger_listing import Filter, listed_tries, task_ids
 from orchestrator.cli.listing import Column, listing_options, show_list, style_of
 from orchestrator.cli.output import call_of, duration, when
 from orchestrator.cli.reading import reading
 from orchestrator.cli.serial import try_data, visibility_of
 from orchestrator.errors import NotFoundError
-from orchestrator.evidence.archive import open_store
 from orchestrator.evidence.claims import differing
 from orchestrator.home import Home
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.states import SlotState
-from orchestrator.screenings.claimed import claims_under
+from orchestrator.screenings.claimed import claims_in
 from scoring.vocabulary import Outcome, Reason
 
 SCHEMA: Final = "assize.tries/1"
@@ -116,5 +116,6 @@ def _task_ids(ledger: Ledger, screening_id: str, names: tuple[str, ...]) -> tupl
 
 def _claims_differ(home: Home, manifest: str | None) -> bool:
     """Whether the agent's own figures are others than the record's; evidence that is gone says nothing."""
-    said = claims_under(open_store(home.evidence), manifest)
+    found = read_manifest(home, manifest)
+    said = claims_in(found.store, found.files)
     return said is not None and bool(differing(*said))

@@ -84,6 +84,31 @@ def test_a_volume_that_somebody_removed_is_noticed(
     assert runner(exec_order(make_order, *bundle), control).decision.outcome is Outcome.PASSED
 
 
+@pytest.mark.parametrize(("times", "end"), [(1, Reason.ALL_CHECKS_PASSED), (2, Reason.SANDBOX_START)])
+def test_a_volume_that_is_removed_before_its_sandbox_is_made(
+    times: int,
+    end: Reason,
+    engine: Engine,
+    runner: AttemptRunner,
+    control: Any,
+    make_order: Callable[..., AttemptOrder],
+    bundle: tuple[Path, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Filled again once; if that does not help it is the platform's fault. The agent never misses itself."""
+    create, left = runner.station.create, [times]
+
+    def late(*given: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            engine.api.remove_volume(runner.station.bundles.name_of(bundle[1]), force=True)
+        return create(*given)
+
+    monkeypatch.setattr(runner.station, "create", late)
+    report = runner(exec_order(make_order, *bundle), control)
+    assert report.decision.reason is end, report.observations
+
+
 def test_a_volume_stays_and_is_not_filled_again(
     engine: Engine, make_order: Callable[..., AttemptOrder], control: Any, bundle: tuple[Path, str]
 ) -> None:

@@ -200,6 +200,28 @@ def _open_pod(
         phase.bare_pod = open_pod(station, order, image=order.pod.image, socket_dir=None, ground=ground)
 
 
+def _create(
+    station: Station,
+    order: AttemptOrder,
+    phase: AgentPhase,
+    create: Callable[[], tuple[Container, Prepared]],
+) -> tuple[Container, Prepared]:
+    """Make the sandbox with its bundle; one that somebody removed meanwhile is filled once more.
+
+    The engine makes a missing volume again, empty, and the agent would seem not to be there. A volume that a
+    container has cannot be removed. Raises `BundleMismatchError` when it is gone the second time too.
+    """
+    phase.container, used = create()
+    if order.bundle_digest is None or station.bundles.holds(order.bundle_digest):
+        return phase.container, used
+    phase.container.remove()
+    station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
+    phase.container, used = create()
+    if not station.bundles.holds(order.bundle_digest):
+        raise BundleMismatchError("the bundle's volume was removed before its sandbox was made")
+    return phase.container, used
+
+
 def _prepare(
     station: Station,
     hub: RelayHub,
@@ -243,11 +265,11 @@ def _prepare(
             file_bytes=limits_of(order.disk)[0],
         )
 
-    phase.container, used = station.create(name, prepared, body)
+    container, used = _create(station, order, phase, lambda: station.create(name, prepared, body))
     phase.owner, phase.image = used.owner, used.id
-    phase.container.start()
-    phase.proof = prove(phase.container.id, phase.container.pid(), phase.container.body)
-    phase.preflight = passive_preflight(phase.container) if phase.pod is None else phase.pod.preflight
+    container.start()
+    phase.proof = prove(container.id, container.pid(), container.body)
+    phase.preflight = passive_preflight(container) if phase.pod is None else phase.pod.preflight
     if phase.relayed is not None:
         phase.relayed.keep()  # the agent may call before anybody looks
     return launch

@@ -65,6 +65,10 @@ class BundleVolumes:
                 self._ready.add(name)
         return name
 
+    def holds(self, digest: str) -> bool:
+        """Whether the bundle's volume is the one that was filled, and not one that the engine made again."""
+        return self._is_ours(self.name_of(digest), digest)
+
     def name_of(self, digest: str) -> str:
         """The volume of a bundle in the home that this process works for."""
         home = hashlib.sha256(self._home.encode()).hexdigest()

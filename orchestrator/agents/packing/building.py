@@ -134,7 +134,7 @@ def _put(files: dict[str, bytes]) -> bytes:
 
 
 def _wheel(what: str, chunks: Iterator[bytes]) -> tuple[str, bytes]:
-    """The one wheel that lies in the folder. The package's own code put it there: nothing of it is believed."""
+    """The one wheel that lies in the folder. The package's own code put it there; it is not believed."""
     with tempfile.TemporaryFile() as spool:
         for chunk in chunks:
             spool.write(chunk)

@@ -71,7 +71,10 @@ def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) ->
         wish.interpreter.put_into(app)
     _prune(app, profile.package.prune)
     _normalise(app, profile.package.executable)
-    if wish.image is not None and not python.compile_site(app, wish.image):
+    if wish.interpreter is not None and _brings_python(profile):
+        say("making byte code")
+        wish.interpreter.compile(app)
+    elif wish.image is not None and not python.compile_site(app, wish.image):
         say(f"no byte code: this host has another Python than the image ({wish.image.version})")
     version = "-".join(filter(None, (wish.version, "acp" if wish.acp else None, wish.label)))
     facts = PackedFacts(
@@ -95,8 +98,10 @@ def pack(wish: Wish, folder: Path, scratch: Path, say: Callable[[str], None]) ->
 
 
 def _brings_python(profile: Profile) -> bool:
-    """Whether the agent's command starts a Python of the bundle, and not one of the task's image."""
-    return profile.launch.argv[0] == f"{{{{bundle}}}}/app/{START}"
+    """Whether something in the profile starts a Python of the bundle, and not one of the task's image."""
+    launch = profile.launch
+    texts = [*launch.spoken().argv, *launch.argv, *launch.env.values(), *launch.files.values()]
+    return any(f"{{{{bundle}}}}/app/{START}" in text for text in texts)
 
 
 def _libc(profile: Profile, wish: Wish, app: Path) -> dict[str, str]:

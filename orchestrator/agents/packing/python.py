@@ -126,14 +126,12 @@ def compile_site(app: Path, image: ImagePython) -> bool:
     """Write byte code beside the sources; False where this host's Python writes another kind of it."""
     if sys.version_info[:2] != image.python or sys.implementation.name != "cpython":
         return False
-    for folder in (app / "site", app / "lib" / f"python{image.version}"):
-        if folder.is_dir():
-            compileall.compile_dir(
-                folder,
-                quiet=2,
-                workers=0,
-                stripdir=app,
-                prependdir=f"{MOUNT}/app",
-                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-            )
+    compileall.compile_dir(
+        app / "site",
+        quiet=2,
+        workers=0,
+        stripdir=app,
+        prependdir=f"{MOUNT}/app",
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
     return True

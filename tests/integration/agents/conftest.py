@@ -48,7 +48,7 @@ VERSIONS: Final[Mapping[str, str]] = {
     "codex": "0.171.0",
     "mini-swe-agent": "2.4.6",
 }
-FORMAT: Final = "2"
+FORMAT: Final = "3"
 """Raise when bundles are packed in another way, so that cached ones are not used."""
 MIB: Final = 1 << 20
 CAPS: Final = Caps(120_000, 20_000, 2048 * MIB, 2000, 512, 8 * MIB, 64 * MIB)

@@ -44,7 +44,7 @@ def image_of(engine: Engine) -> Iterator[Make]:
         name = f"assize-test/probe-{new_id().lower()}"
         engine.api.import_image_from_data(buffer.getvalue(), repository=name)
         made.append(name)
-        return str(engine.api.inspect_image(name)["Id"])
+        return str(engine.find_image(name)["Id"])
 
     yield make
     for name in made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from orchestrator.agents.packing.building import BUILDER, build, fetch_listed
 from orchestrator.agents.packing.client import PackingError
 from orchestrator.agents.packing.interpreter import START, Interpreter
-from orchestrator.agents.packing.python import ask_image, compile_site
+from orchestrator.agents.packing.python import ask_image
 from orchestrator.agents.profile import SourcePackage
 from orchestrator.screenings.images import open_store
 from orchestrator.screenings.installation import Installation
@@ -50,7 +51,7 @@ def test_a_python_runs_in_an_image_that_has_another(
     """By its own libraries, with its own byte code, and what it starts by its own name is the same Python."""
     interpreter.put_into(tmp_path / "app")
     image = ask_image(engine.api, base_image)
-    assert compile_site(tmp_path / "app", image)
+    interpreter.compile(tmp_path / "app")
     store = open_store(installation.home, lambda line: None)
     other = ensure_base(store, OTHER_BASE).id
     store.client.close()
@@ -71,6 +72,21 @@ def test_a_python_runs_in_an_image_that_has_another(
     assert tuple(version) == image.python
     assert (program, prefix, again) == (f"/opt/agent/app/{START}", "/opt/agent/app", "42")
     assert cached.startswith(f"/opt/agent/app/lib/python{image.version}/json/__pycache__/")
+
+
+def test_byte_code_is_that_of_the_image_and_holds_no_time(interpreter: Interpreter, tmp_path: Path) -> None:
+    """Twice, at two times: the same bytes, under the path at which they run; a broken file stays source."""
+    made = []
+    for number, name in enumerate(("a", "b")):
+        site = tmp_path / name / "site"
+        site.mkdir(parents=True)
+        (site / "one.py").write_text("NAMES = {'a', 'b', 'c', 'd'}\ndef f(x): return x in {'p', 'q', 'r'}\n")
+        (site / "broken.py").write_text("def (\n")
+        os.utime(site / "one.py", (number * 1000, number * 1000))
+        interpreter.compile(tmp_path / name)
+        (code,) = (site / "__pycache__").iterdir()
+        made.append(code.read_bytes())
+    assert made[0] == made[1] and b"/opt/agent/app/site/one.py" in made[0]
 
 
 def source_of(setup: str) -> bytes:

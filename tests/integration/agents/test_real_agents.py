@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from orchestrator.agents.registry import RegisteredAgent
-from orchestrator.attempts import AttemptReport
+from orchestrator.attempts import AttemptReport, Caps
 from orchestrator.evidence import metering
 from orchestrator.evidence.claims import FILE_NAME, decode, differing
 from orchestrator.evidence.transcript import Kind
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.docker
 
 AGENTS: Final = ("claude-code", "codex", "mini-swe-agent")
+MIB: Final = 1 << 20
+CAPS: Final = Caps(120_000, 20_000, 2048 * MIB, 2000, 512, 8 * MIB, 64 * MIB)
 RunAgent = Callable[..., "tuple[AttemptReport, Seen]"]
 TROUBLE: Final = """
 format = "assize.rehearsal/1"
@@ -83,14 +86,24 @@ def test_a_cap_refusal_ends_the_try(name: str, run_agent: RunAgent, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "fault",
-    ["{ status = 429 }", "{ status = 500 }", "{ status = 529 }", "{ cut_after_events = 2 }"],
+    ("name", "fault", "caps"),
+    [
+        ("codex", "{ status = 429 }", CAPS),
+        ("codex", "{ status = 500 }", CAPS),
+        ("codex", "{ status = 529 }", CAPS),
+        ("codex", "{ cut_after_events = 2 }", CAPS),
+        ("mini-swe-agent", "{ status = 500 }", CAPS),
+        ("claude-code", "{ status = 529 }", replace(CAPS, agent_wall_ms=15_000)),
+    ],
 )
-def test_trouble_of_the_provider_is_not_the_agents(fault: str, run_agent: RunAgent, tmp_path: Path) -> None:
-    """codex, told not to retry, gives up at once: its exit code counts for nothing."""
+def test_trouble_of_the_provider_is_not_the_agents(
+    name: str, fault: str, caps: Caps, run_agent: RunAgent, tmp_path: Path
+) -> None:
+    """codex, told not to retry, and mini give up: their exit codes count for nothing. Claude Code waits and
+    asks again until its clock runs out, and that does not make it slow."""
     script = tmp_path / "trouble.toml"
     script.write_text(TROUBLE.format(fault=fault), "utf-8")
-    report, _ = run_agent("codex", str(script))
+    report, _ = run_agent(name, str(script), caps=caps)
     assert report.observations["agent_exit_code"] != 0
     assert (report.decision.outcome, report.decision.reason) == (
         Outcome.PLATFORM_FAULT,

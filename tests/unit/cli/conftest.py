@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.records import CertificateKind, add_certificate
 
 HOSTILE_TASK = "evil\x1b[31m\u202etask\nsecond line"
+TROUBLED = "lost"
+TROUBLE = {"trouble": "the image has no glibc\x1b[31m"}
 HOSTILE_OUTPUT = b"start\x1b]0;title\x07\x1b[2Jred\tkept\xff\xe2\x80\xae end\n"
 SCRIPT = {
     "fix-login": ("passed",),
@@ -55,6 +58,8 @@ class Witnessed:
         builder.add_bytes("grader/empty.txt", Role.GRADER_OUTPUT, b"")
         builder.add_bytes("observations.json", Role.OBSERVATIONS, b'{"agent_started":true}')
         builder.withhold("grader/tests.tar", Role.HIDDEN_TESTS, b"hidden")
+        if order.task_id == TROUBLED:
+            builder.add_bytes("sandbox-report.json", Role.SANDBOX_REPORT, json.dumps(TROUBLE).encode())
         if order.task_id in CLAIMED:
             claimed = encode(CLAIMED[order.task_id], METERED)
             builder.add_bytes(FILE_NAME, Role.AGENT_TRANSCRIPT, claimed)

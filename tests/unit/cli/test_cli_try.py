@@ -32,6 +32,7 @@ TRY_KEYS = {
     "attempts",
     "shown_attempt",
     "evidence",
+    "trouble",
     "agent_claims",
 }
 ATTEMPT_KEYS = {

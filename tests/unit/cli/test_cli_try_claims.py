@@ -1,4 +1,4 @@
-"""What an agent claims of itself, beside the record: shown, and a filter for what differs."""
+"""What stands beside an outcome: an agent's own figures, and why it could not be started."""
 
 from __future__ import annotations
 
@@ -31,3 +31,11 @@ def test_tries_can_be_asked_for_by_differing_claims(cli: Any, world: Any) -> Non
     rows = json.loads(ran.out)["tries"]
     assert rows and {row["task"] for row in rows} == {"flaky"}
     assert len(json.loads(cli("tries", world.done, "--json").out)["tries"]) > len(rows)
+
+
+def test_why_an_agent_could_not_be_started_is_said(cli: Any, world: Any) -> None:
+    """The platform's own sentence, with names in it that are the task's: made safe to look at."""
+    shown = cli("try", world.try_id("lost")).out
+    assert "in detail" in shown and "the image has no glibc" in shown and "\x1b" not in shown
+    assert json.loads(cli("try", world.try_id("lost"), "--json").out)["trouble"].startswith("the image has")
+    assert json.loads(cli("try", world.try_id("fix-login"), "--json").out)["trouble"] is None
