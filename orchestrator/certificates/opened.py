@@ -113,9 +113,19 @@ def read_signed(raw: bytes, kind: str, trust: TrustRoot) -> Opened:
     return _content(_signed(_unwrap(raw, kind), trust), kind, trust)
 
 
-def _placed(
+def read_all_signed(
+    raws: Sequence[bytes | VerificationError], kind: str, trust: TrustRoot
+) -> list[Opened | VerificationError]:
+    """What `read_signed` returns or raises for each, one step for all of them before the next."""
+    envelopes = each(lambda raw: _unwrap(raw, kind), raws)
+    signed = each(lambda envelope: _signed(envelope, trust), envelopes)
+    return each(lambda one: _content(one, kind, trust), signed)
+
+
+def placed(
     opened: Opened, proof: bytes | None, logs: LogChecks, *, aside: bool = False
 ) -> tuple[Opened, int | None]:
+    """The statement with what its place in the log adds to its findings, and its index there."""
     index, more = logs.check(opened, proof, aside=aside)
     return (replace(opened, findings=(*opened.findings, *more)) if more else opened), index
 
@@ -127,15 +137,4 @@ def open_statement(
 
     The index in the log is None where there is no log, or no place in it; `aside` as for `LogChecks.check`.
     """
-    return _placed(read_signed(raw, kind, logs.trust), proof, logs, aside=aside)
-
-
-def open_statements(
-    raws: Sequence[bytes | VerificationError], kind: str, logs: LogChecks, proofs: Sequence[bytes | None]
-) -> list[tuple[Opened, int | None] | VerificationError]:
-    """The same for many, each with its own proof: what `open_statement` returns or raises for each."""
-    trust = logs.trust
-    envelopes = each(lambda raw: _unwrap(raw, kind), raws)
-    signed = each(lambda envelope: _signed(envelope, trust), envelopes)
-    opened = each(lambda one: _content(one, kind, trust), signed)
-    return each(lambda one, proof: _placed(one, proof, logs), opened, proofs)
+    return placed(read_signed(raw, kind, logs.trust), proof, logs, aside=aside)

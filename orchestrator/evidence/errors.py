@@ -18,6 +18,13 @@ class EvidenceMissingError(EvidenceError):
     exit_code = 4
 
 
+class EvidenceUnreachableError(EvidenceError):
+    """The archive does not answer or refuses: nothing is known of the evidence in it."""
+
+    code = "evidence-unreachable"
+    exit_code = 4
+
+
 class EvidenceAlteredError(EvidenceError):
     """A stored blob no longer has the digest it is filed under."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
@@ -23,7 +23,7 @@ from orchestrator.evidence.errors import (
 )
 
 CHUNK_BYTES: Final = 1 << 20
-_PROBE: Final = b"assize doctor"
+_PROBE_BYTES: Final = 16
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -125,7 +125,7 @@ class Archive(Protocol):
         """Keep a file unless it is there; raises `EvidenceError`."""
 
     def fetch(self, name: str, path: Path) -> bool:
-        """Write it to the new file `path`; False when there is none. Raises `EvidenceError`."""
+        """Write it to the new file `path`; False when there is none. Raises `EvidenceError`, `OSError`."""
 
 
 class EvidenceStore:
@@ -191,27 +191,34 @@ class EvidenceStore:
         except OSError as error:
             raise EvidenceError(f"evidence {sha256[:12]} cannot be read: {error.strerror}") from error
 
-    def _fetch(self, target: Path, sha256: str | None) -> bool:
-        """Take a file from the archive; where a digest is given it appears only if it has that."""
+    def _fetch(self, target: Path, sha256: str) -> bool:
+        """Take a blob from the archive; it appears in its place only if it has its digest."""
         if self.archive is None:
             return False
-        temporary = self.temporary_path()
-        try:
-            if not self.archive.fetch(target.relative_to(self.root).as_posix(), temporary):
+        with self._fetched(target) as temporary:
+            if temporary is None:
                 return False
-            if sha256 is not None:
-                with temporary.open("rb") as file:
-                    found = hashlib.file_digest(file, "sha256").hexdigest()
-                if found != sha256:
-                    raise EvidenceAlteredError(f"evidence {sha256[:12]} was altered in {self.archive.url}")
+            with temporary.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found != sha256:
+                raise EvidenceAlteredError(f"evidence {sha256[:12]} was altered in {self.archive.url}")
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary.chmod(0o644 if sha256 is not None else 0o600)
             temporary.rename(target)
+        return True
+
+    @contextmanager
+    def _fetched(self, target: Path) -> Iterator[Path | None]:
+        """A temporary file with what the archive has for `target`; None where it has nothing."""
+        temporary = None
+        try:
+            temporary = self.temporary_path()
+            name = target.relative_to(self.root).as_posix()
+            yield temporary if self.archive is not None and self.archive.fetch(name, temporary) else None
         except OSError as error:
             raise self.unwritable(error) from error
         finally:
-            temporary.unlink(missing_ok=True)
-        return True
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
 
     def read(self, sha256: str, limit_bytes: int, *, withheld: bool = False) -> bytes:
         """The blob's bytes, verified against their digest; at most `limit_bytes` long."""
@@ -258,23 +265,31 @@ class EvidenceStore:
         return self._withheld / f"{manifest_digest}.json"
 
     def read_side_file(self, manifest_digest: str) -> bytes | None:
-        """What `write_side_file` kept; None where there is nothing."""
+        """What `write_side_file` kept; None where there is nothing.
+
+        Nothing but the manifest can tell whether it is right, so what comes from the archive is not kept.
+        """
         path = self.side_file(manifest_digest)
-        return path.read_bytes() if path.exists() or self._fetch(path, None) else None
+        if path.exists():
+            return path.read_bytes()
+        with self._fetched(path) as temporary:
+            return None if temporary is None else temporary.read_bytes()
 
     def probe(self) -> None:
         """Keep a small file in the archive and take it back; raises `EvidenceError`. Nothing without one."""
         if self.archive is None:
             return
-        sent, back = self.temporary_path(), self.temporary_path()
+        sent, content = self.temporary_path(), os.urandom(_PROBE_BYTES)
         try:
-            sent.write_bytes(_PROBE)
-            self.archive.keep("probe", sent)
-            if not self.archive.fetch("probe", back) or back.read_bytes() != _PROBE:
-                raise EvidenceError(f"{self.archive.url} does not give back what it was given")
+            sent.write_bytes(content)  # another one each time, so that it has to be taken
+            self.archive.keep(f"probe/{content.hex()[0]}", sent)
+            with self._fetched(self.root / "probe" / content.hex()[0]) as back:
+                if back is None or back.read_bytes() != content:
+                    raise EvidenceError(f"{self.archive.url} does not give back what it was given")
+        except OSError as error:
+            raise self.unwritable(error) from error
         finally:
             sent.unlink(missing_ok=True)
-            back.unlink(missing_ok=True)
 
     def share(self, paths: Iterable[Path]) -> None:
         """Have `paths` in the archive afterwards; nothing without one. Raises `EvidenceError`."""

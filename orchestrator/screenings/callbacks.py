@@ -33,8 +33,14 @@ def callbacks_for(
         order_for=order_for,
         salvage=lambda held, seen: salvage(installation, held, seen),
         metered=lambda held: metered_nusd(home, held.attempt_id),
-        admit=lambda: require_floor((home.evidence, ENGINE_FOLDER)),
+        admit=lambda: _admit(installation),
     )
+
+
+def _admit(installation: Installation) -> None:
+    """No agent is to spend money on a host whose disk is full or whose archive takes nothing."""
+    require_floor((installation.home.evidence, ENGINE_FOLDER))
+    installation.store.probe()
 
 
 def salvage(installation: Installation, held: Claim, seen: Observations) -> Salvage:

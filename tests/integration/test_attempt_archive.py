@@ -11,7 +11,7 @@ import pytest
 from orchestrator.attempts import AttemptOrder
 from orchestrator.evidence.archive import VARIABLE, open_store
 from orchestrator.evidence.manifest import MANIFEST_LIMIT_BYTES, EvidenceManifest, Role
-from scoring.vocabulary import Outcome, Reason
+from scoring.vocabulary import Outcome, Phase, Reason
 from tests.assets.services.s3 import BUCKET, S3Server
 from workers.attempt.runner import AttemptRunner
 
@@ -48,9 +48,10 @@ def test_without_its_archive_an_attempt_is_the_platforms_fault(
     control: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody is convicted or passed on evidence that others cannot have."""
+    """Nobody is convicted or passed on evidence that others cannot have, and no agent runs for it."""
     monkeypatch.setenv(VARIABLE, "s3://there-is-no-such-bucket")
     report = runner(make_order(SOLVE, TEST), control)
+    assert Phase.AGENT not in control.phases
     assert (report.decision.outcome, report.decision.reason) == (
         Outcome.PLATFORM_FAULT,
         Reason.EVIDENCE_UNWRITABLE,

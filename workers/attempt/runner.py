@@ -240,7 +240,8 @@ class _Attempt:
         """Probe the store before the agent runs: an unwritable store must not cost an agent its try."""
         store = open_store(self.order.evidence_root)
         try:
-            store.put_bytes(self.order.instruction.encode())
+            blob = store.put_bytes(self.order.instruction.encode())
+            store.share([store.path(blob.sha256)])
         except EvidenceError as error:
             self.facts["evidence_error"] = type(error).__name__
             return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.certificates.verify import check_evidence
 from orchestrator.cli.doctor_home import evidence as examined
 from orchestrator.evidence.archive import VARIABLE, open_store
 from orchestrator.evidence.errors import EvidenceAlteredError, EvidenceError, EvidenceMissingError
@@ -56,7 +56,10 @@ def captured(store: EvidenceStore, secret: bytes = b"hidden tests") -> str:
 
 
 def test_another_host_has_what_one_captured(tmp_path: Path, told: None) -> None:
-    """Manifest, files, withheld files and their salts; what was fetched once is here then, as private."""
+    """Manifest, files, withheld files and their salts; a file that was fetched once is here then.
+
+    Salts are asked for each time: only a manifest can tell whether they are right.
+    """
     one, other = host(tmp_path / "one"), host(tmp_path / "other")
     digest = captured(one)
     manifest = EvidenceManifest.from_bytes(other.read(digest, 1 << 20))
@@ -66,11 +69,11 @@ def test_another_host_has_what_one_captured(tmp_path: Path, told: None) -> None:
     assert salts == read_withheld(one, digest) and len(salts) == 1
     (hidden,) = salts.values()
     assert other.read(hidden.sha256, 100, withheld=True) == b"hidden tests"
-    assert stat.S_IMODE(other.side_file(digest).stat().st_mode) == 0o600
-    assert stat.S_IMODE(other.path(digest).stat().st_mode) == 0o644
+    assert not other.side_file(digest).exists()
+    assert other.path(digest).stat().st_mode == one.path(digest).stat().st_mode
     assert list((other.root / "tmp").iterdir()) == []
     alone = EvidenceStore(other.root)
-    assert alone.verify(str(plain.sha256)).size == 500 and read_withheld(alone, digest) == salts
+    assert alone.verify(str(plain.sha256)).size == 500 and read_withheld(alone, digest) == {}
 
 
 def test_hidden_tests_lie_apart_in_the_archive(tmp_path: Path, told: None, s3_server: S3Server) -> None:
@@ -137,9 +140,39 @@ def test_what_is_there_is_not_sent_again(tmp_path: Path, told: None, monkeypatch
     file.write_bytes(b"the same")
     archive.keep("name", file)
     archive.keep("name", file)
-    file.write_bytes(b"cut")
-    archive.keep("name", file)
-    assert asked == ["head_object", "put_object", "head_object", "head_object", "put_object"]
+    assert asked == ["head_object", "put_object", "head_object"]
+
+
+def test_what_another_put_there_is_replaced(tmp_path: Path, told: None, s3_server: S3Server) -> None:
+    """Of the right size, under the right name, and not put there by a store: it would hide the true one."""
+    store = host(tmp_path / "one")
+    blob = store.put_bytes(b"true")
+    s3_server.ask("PUT", f"/{BUCKET}/house/one/sha256/{blob.sha256[:2]}/{blob.sha256[2:]}", b"fake")
+    store.share([store.path(blob.sha256)])
+    assert host(tmp_path / "other").read(blob.sha256, 100) == b"true"
+
+
+def test_a_host_that_cannot_write_says_so_of_itself(
+    tmp_path: Path, told: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk here is not the archive's fault."""
+    one, other = host(tmp_path / "one"), host(tmp_path / "other")
+    digest = captured(one)
+    other.root.mkdir()
+    (other.root / "tmp").write_bytes(b"in the way")
+    with pytest.raises(EvidenceError, match=f"evidence cannot be written to {other.root}"):
+        other.verify(digest)
+
+
+def test_who_cannot_look_has_found_nothing_wrong(tmp_path: Path, own_server: S3Server) -> None:
+    """The evidence of a certificate is undecided while the archive is away, and it is asked for once."""
+    store = host(tmp_path)
+    own_server.stop()
+    files = [{"path": f"file-{number}", "size": 1, "sha256": f"{number}" * 64} for number in range(3)]
+    tally, found = check_evidence(files, store)
+    assert (tally.listed, tally.checked, tally.missing) == (3, 0, 3)
+    assert [one.code for one in found] == ["evidence-missing"]
+    assert "failed (get_object)" in found[0].detail
 
 
 @pytest.mark.parametrize(
@@ -180,6 +213,7 @@ def test_doctor_tries_the_archive(
         "ok",
         f"{home.evidence} can be written to, and {URL} behind it keeps and gives back",
     )
+    assert examined(home).health == "ok"
     own_server.stop()
     found = examined(home)
     assert found.health != "ok" and "failed (head_object)" in found.detail

@@ -62,3 +62,23 @@ def test_a_fork_waits_for_the_end_of_a_step() -> None:
         guard.before_fork = lambda: None
     thread.join()
     assert seen == ["step", "fork"]
+
+
+def test_a_fork_does_not_wait_for_ever() -> None:
+    """An engine that does not answer must not stop the pool; the guard works on afterwards."""
+    guard, inside, leave = ForkGuard(wait_s=0.05), threading.Event(), threading.Event()
+
+    def step() -> None:
+        with guard.held():
+            inside.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    assert inside.wait(30)
+    assert forked("nothing") == 0 and not leave.is_set()
+    leave.set()
+    thread.join()
+    assert forked("nothing") == 0
+    with guard.held():
+        pass
