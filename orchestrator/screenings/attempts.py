@@ -30,6 +30,9 @@ class Runner(Protocol):
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Any:
         """Remove what dead workers of this home left."""
 
+    def unfit(self, order: AttemptOrder) -> str | None:
+        """Why the agent cannot be started for the task, by what its image has; None if it can."""
+
     def close(self) -> list[str]:
         """Wait for removals; returns what could not be removed."""
 
@@ -55,6 +58,20 @@ def liveness_of(ledger: Ledger) -> Callable[[str], bool]:
 
     Attempts of owners that certainly died count as dead although the ledger has not voided them yet.
     """
+    known = _live(ledger)
+
+    def is_live(label: str) -> bool:
+        nonlocal known
+        if label not in known:
+            # What is listed was made after its claim: asked again, after the listing.
+            known = _live(ledger)
+        return label in known
+
+    return is_live
+
+
+def _live(ledger: Ledger) -> frozenset[str]:
+    """The labels of all that lives now."""
     with_attempts = owners.holders(ledger)
     dead = set(owners.dead_holders(ledger))
     alive = [owner_id for owner_id in with_attempts if owner_id not in dead]
@@ -63,11 +80,7 @@ def liveness_of(ledger: Ledger) -> Callable[[str], bool]:
         owner.id for owner in owners.unended(ledger) if owners.liveness(owner.process) is not Liveness.DEAD
     }
 
-    def is_live(label: str) -> bool:
-        kind, _, rest = label.partition("/")
-        return rest in running if kind == "owner" else label in live
-
-    return is_live
+    return frozenset(live | {f"owner/{one}" for one in running})
 
 
 def with_bundles(is_live: Callable[[str], bool], home: Home) -> Callable[[str], bool]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.agents.registry import RegisteredAgent
+from orchestrator.attempts import AttemptOrder
 from orchestrator.engine.base import Engine, Progress, RunResult, Settings
 from orchestrator.engine.local import LocalEngine
 from orchestrator.errors import UsageError
@@ -151,6 +152,7 @@ def launch(
     launches = []
     for agent, (own, metering) in zip(agents, terms, strict=True):
         bench = Bench(installation, pack, agent, own, images, metering)
+        _require_startable(bench, tasks)
         screening_id, state, resumed = _plan(
             installation, bench, tasks, sponsors, issuer, again=again, window_ms=start_window_ms
         )
@@ -160,6 +162,41 @@ def launch(
         certifier.open(sponsors)
         launches.append(Launch(screening_id, bench, certifier, state, resumed))
     return launches
+
+
+def _require_startable(bench: Bench, tasks: Sequence[PackTask]) -> None:
+    """Refuse an agent that cannot be started for a task, by what it says it needs and what the image has.
+
+    Before anything is planned: tasks that its author makes it unfit for must not leave its score quietly.
+    """
+    if bench.agent.revision.launch is None:
+        return
+    runner = load_runner()
+    try:
+        lines = [f"{task.id}: {why}" for task in tasks if (why := runner.unfit(_sample(bench, task)))]
+    finally:
+        runner.close()
+    if lines:
+        shown = "\n  ".join(lines[:20]) + (f"\n  and {len(lines) - 20} more" if len(lines) > 20 else "")
+        raise UsageError(
+            f"agent {bench.agent.revision.label} cannot be started for every task:\n  {shown}",
+            hint="leave such tasks out with --task, so that the plan shows it",
+        )
+
+
+def _sample(bench: Bench, task: PackTask) -> AttemptOrder:
+    """An order that is looked at and never carried out."""
+    return bench.build(
+        task,
+        screening_id="",
+        slot_id="",
+        attempt_id="",
+        token=0,
+        attempt=1,
+        index=1,
+        owner_id="",
+        live_label="",
+    )
 
 
 def _terms(

@@ -36,6 +36,7 @@ from scoring.vocabulary import Phase
 from workers.adapters.launch import OUT
 from workers.attempt import evidence
 from workers.attempt.exhibits import Exhibits
+from workers.attempt.fitness import UnfitError, require_fit
 from workers.attempt.phases import AgentPhase, run_agent_phase
 from workers.attempt.report import sandbox_report
 from workers.capture.carry import Carry, collect
@@ -102,12 +103,28 @@ class AttemptRunner:
         self._abilities: Mapping[str, Any] | None = None
         self._asking = threading.Lock()
 
-    def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
-        """Run one attempt; raises `AttemptCancelledError` once its sandbox is gone after a cancel."""
+    def _own(self, order: AttemptOrder) -> None:
+        """Mark what is made beside the attempt's own containers."""
         self.station.engine.owner_labels = {
             HOME_LABEL: order.labels.get(HOME_LABEL, ""),
             ATTEMPT_LABEL: order.labels.get(OWNER_LABEL, "owner/unknown"),
         }
+
+    def unfit(self, order: AttemptOrder) -> str | None:
+        """Why the agent cannot be started for the task, by what its image has; None if it can.
+
+        Raises `EngineCallError` when that cannot be told.
+        """
+        self._own(order)
+        try:
+            require_fit(self.station.probe, order)
+        except UnfitError as error:
+            return str(error)
+        return None
+
+    def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
+        """Run one attempt; raises `AttemptCancelledError` once its sandbox is gone after a cancel."""
+        self._own(order)
         self.abilities(order.agent_image)
         return _Attempt(self, order, control).run()
 

@@ -83,6 +83,10 @@ class Faultline:
                 self._prepared |= blow.prepared
                 self._not_removed += blow.not_removed
 
+    def unfit(self, order: AttemptOrder) -> str | None:
+        """As the runner says."""
+        return self._usual().unfit(order)
+
     def ready(self) -> bool:
         """Whether this host's engine answers now."""
         return self._usual().ready()

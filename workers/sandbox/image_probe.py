@@ -78,7 +78,12 @@ class ImageProbe:
                 with translated("get_archive"):
                     chunks, status = self._engine.api.get_archive(helper, path)
                 chunks.close()
-            except (ContainerGoneError, PathRefusedError):
+            except PathRefusedError:
+                return None
+            except ContainerGoneError:
+                # The engine says the same of a path and of a container that is not there.
+                with translated("inspect_container"):
+                    self._engine.api.inspect_container(helper)
                 return None
             target = str(status.get("linkTarget") or "")
             if not target:

@@ -86,10 +86,10 @@ def _built(package: SourcePackage, within: Interpreter, source: bytes, builder: 
             api.start(made)
             ended = api.wait(made, timeout=_LIMIT_S)["StatusCode"]
             if ended != 0:
-                said = api.logs(made, stdout=False).decode("utf-8", "replace").strip().splitlines()
+                said = api.logs(made, stdout=False, tail=20).decode("utf-8", "replace").strip().splitlines()
                 raise PackingError(f"{what} cannot be built: {' '.join(said[-1:])[:300]}")
             chunks, _ = api.get_archive(made, f"/{_PLACE}/out")
-            return _wheel(what, chunks)
+            return _wheel(what, (normal_name(package.name), package.version), chunks)
         except requests.RequestException:
             raise PackingError(f"{what} was not built within {_LIMIT_S} s") from None
         except docker.errors.APIError as error:
@@ -106,6 +106,7 @@ def _container(within: Interpreter) -> Iterator[Any]:
         security_opt=["no-new-privileges"],
         mem_limit=1 << 30,
         pids_limit=256,
+        log_config={"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
     )
     made = api.create_container(
         within.image,
@@ -133,8 +134,16 @@ def _put(files: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def _wheel(what: str, chunks: Iterator[bytes]) -> tuple[str, bytes]:
-    """The one wheel that lies in the folder. The package's own code put it there; it is not believed."""
+def normal_name(name: str) -> str:
+    """A project's name as the index writes it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _wheel(what: str, wanted: tuple[str, str], chunks: Iterator[bytes]) -> tuple[str, bytes]:
+    """The one wheel that lies in the folder. The package's own code put it there; it is not believed.
+
+    It has to be of the project and version `wanted`.
+    """
     with tempfile.TemporaryFile() as spool:
         for chunk in chunks:
             spool.write(chunk)
@@ -148,6 +157,8 @@ def _wheel(what: str, chunks: Iterator[bytes]) -> tuple[str, bytes]:
                 name = files[0].name.removeprefix("out/") if files else ""
                 if stream is None or not _WHEEL.fullmatch(name):
                     raise PackingError(f"{what}: building it gave no wheel")
+                if wanted != (normal_name(name.split("-")[0]), name.split("-")[1]):
+                    raise PackingError(f"{what}: building it gave the wheel of something else, {name}")
                 return name, stream.read()
         except tarfile.TarError as error:
             raise PackingError(f"{what}: what was built cannot be read ({error})") from None

@@ -17,6 +17,8 @@ _MAGIC: Final = b"\x7fELF\x02\x01"
 _LOAD, _DYNAMIC, _INTERP = 1, 2, 3
 _STRTAB, _VERNEED, _VERNEED_COUNT = 5, 0x6FFFFFFE, 0x6FFFFFFF
 _GLIBC: Final = re.compile(rb"GLIBC_(\d+)\.(\d+)")
+_MOST_NEEDS: Final = 1024
+"""Libraries that one file asks for; what says more is made to be read for ever."""
 _MACHINES: Final = {"x86_64": 62, "aarch64": 183}
 
 
@@ -76,7 +78,7 @@ def _versions(
     if _VERNEED not in entries or _STRTAB not in entries:
         return
     strings, need = _offset(entries[_STRTAB], loads), _offset(entries[_VERNEED], loads)
-    for _ in range(entries.get(_VERNEED_COUNT, 0)):
+    for _ in range(min(entries.get(_VERNEED_COUNT, 0), _MOST_NEEDS)):
         _, count, _, first, following = struct.unpack_from("<HHIII", data, need)
         at = need + first
         for _ in range(count):
@@ -84,7 +86,11 @@ def _versions(
             end = data.find(b"\0", strings + name)
             if found := _GLIBC.fullmatch(data[strings + name : end]):
                 yield int(found[1]), int(found[2])
+            if further == 0:  # the last one, whatever the count says
+                break
             at += further
+        if following == 0:
+            break
         need += following
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -163,15 +162,19 @@ def _fetch_python(
             raise PackingError(f"{one.name} has to be built: name the image to build it in")
         say(f"building {one.name} {one.version} from source, in a container without network")
         fetched = building.fetch_listed(scratch / "index")
-        built[one.name] = building.build(one, wish.interpreter, fetched, wheels)
+        built[building.normal_name(one.name)] = building.build(one, wish.interpreter, fetched, wheels)
     say(f"fetching {name} {wish.version} for Python {image.version}")
     known = python.fetch(name, wish.version, image, app, wish.constraints, wheels if built else None)
-    return [built.get(_normal(source.name), source) for source in known]
+    return [_as_built(built.get(building.normal_name(source.name)), source) for source in known]
 
 
-def _normal(name: str) -> str:
-    """A project's name as the index writes it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+def _as_built(made: Source | None, installed: Source) -> Source:
+    """Where an installed package came from: built here, or from the index."""
+    if made is not None and made.version != installed.version:
+        raise PackingError(
+            f"{made.name} {made.version} was built, and {installed.version} of the index was installed"
+        )
+    return made or installed
 
 
 def _prune(app: Path, globs: Sequence[str]) -> None:

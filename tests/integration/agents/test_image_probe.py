@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any, Final
 
 import pytest
@@ -13,6 +14,8 @@ from orchestrator.attempts import AttemptOrder
 from orchestrator.ids import new_id
 from scoring.vocabulary import Outcome, Reason
 from workers.attempt.runner import AttemptRunner
+from workers.errors import EngineCallError
+from workers.sandbox import image_probe
 from workers.sandbox.client import Engine
 from workers.sandbox.image_probe import ImageProbe
 
@@ -90,6 +93,18 @@ def test_what_is_missing_is_said(
 ) -> None:
     """In one sentence, from what is really there; nothing of the image was run."""
     assert ImageProbe(engine).lacking(image_of(files), ("sh", "bash"), LOADER, "2.28") == said
+
+
+def test_a_helper_that_is_gone_says_nothing_of_the_image(
+    engine: Engine, base_image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody pruned it while it was looked at: no answer, and none that is kept."""
+    probe = ImageProbe(engine)
+    with monkeypatch.context() as patch:
+        patch.setattr(image_probe, "unstarted", lambda *_: nullcontext("0" * 64))
+        with pytest.raises(EngineCallError):
+            probe.lacking(base_image, ("sh",))
+    assert probe.lacking(base_image, ("sh",)) is None
 
 
 def test_a_static_program_needs_no_library(engine: Engine, image_of: Make) -> None:

@@ -136,6 +136,10 @@ def test_a_package_is_built_without_a_network_and_written_down(
     [
         ("raise SystemExit('it will not')", "tiny-thing 1.0 cannot be built: it will not"),
         ("open('/tmp/assize-build/out/more', 'w')\n" + HONEST, "tiny-thing 1.0: building it gave no wheel"),
+        (
+            HONEST.replace("tiny-thing", "openai"),
+            "tiny-thing 1.0: building it gave the wheel of something else, openai-1.0-py3-none-any.whl",
+        ),
     ],
 )
 def test_what_gives_no_wheel_is_refused(

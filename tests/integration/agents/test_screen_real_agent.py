@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from orchestrator.agents.profile import FILE_NAME
 from orchestrator.agents.revision import ParsedRevision
 from orchestrator.home import Home
+from orchestrator.ledger import queries
 from orchestrator.screenings.installation import Installation
 
 if TYPE_CHECKING:
@@ -49,3 +53,28 @@ def test_a_screening_with_mini_swe_agent(
     assert len(seen.ledger) == 2 and {line["model"] for line in seen.ledger} == {"rehearsal-openai"}
     verified = assize(home.root, "verify", attempt["bundle"])[1]
     assert verified["authentic"] == "yes"
+
+
+def test_an_agent_that_fits_some_tasks_only_is_refused_before_there_is_a_plan(
+    packed_agent: Callable[[str], ParsedRevision],
+    installation: Installation,
+    assize: Callable[..., tuple[int, Any, str]],
+    tmp_path: Path,
+) -> None:
+    """What its author says that it needs must not choose the tasks of its score."""
+    folder = tmp_path / "choosy"
+    shutil.copytree(packed_agent("mini-swe-agent").bundle_dir or "", folder)
+    path = folder / FILE_NAME
+    wanted = 'needs = ["no-such-program"]'
+    lines = path.read_text("utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith("needs")]
+    kept.insert(kept.index("[launch]") + 1, wanted)
+    path.write_text("\n".join(kept) + "\n", "utf-8")
+    home = installation.home.root
+    assert assize(home, "agents", "add", str(folder))[0] == 0
+    order = ["screen", "coding-core", "--agent", "mini-swe-agent", "--rehearse", "coding-core"]
+    order += ["--model", "rehearsal/rehearsal-openai", "--task", "notes-security", "--tries", "1"]
+    code, _, err = assize(home, *order)
+    assert code == 2 and "cannot be started for every task" in err
+    assert "notes-security: the image has no no-such-program, which the agent needs" in err
+    assert queries.screenings(installation.ledger) == []
