@@ -107,6 +107,8 @@ def test_a_volume_that_is_removed_before_its_sandbox_is_made(
     monkeypatch.setattr(runner.station, "create", late)
     report = runner(exec_order(make_order, *bundle), control)
     assert report.decision.reason is end, report.observations
+    left = engine.api.volumes(filters={"name": runner.station.bundles.name_of(bundle[1])})["Volumes"] or []
+    assert all((one.get("Labels") or {}).get("assize.bundle") == bundle[1] for one in left)
 
 
 def test_a_volume_stays_and_is_not_filled_again(

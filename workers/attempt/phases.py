@@ -218,6 +218,9 @@ def _create(
     station.bundles.ensure(order.bundle_dir, order.bundle_digest, order.agent_image)
     phase.container, used = create()
     if not station.bundles.holds(order.bundle_digest):
+        phase.container.remove()
+        phase.container = None
+        station.bundles.discard(order.bundle_digest)
         raise BundleMismatchError("the bundle's volume was removed before its sandbox was made")
     return phase.container, used
 

@@ -69,6 +69,11 @@ class BundleVolumes:
         """Whether the bundle's volume is the one that was filled, and not one that the engine made again."""
         return self._is_ours(self.name_of(digest), digest)
 
+    def discard(self, digest: str) -> None:
+        """Remove a volume that the engine made again: it has no label, so that no reaper would find it."""
+        with contextlib.suppress(EngineCallError), translated("volume"):
+            self._engine.api.remove_volume(self.name_of(digest))
+
     def name_of(self, digest: str) -> str:
         """The volume of a bundle in the home that this process works for."""
         home = hashlib.sha256(self._home.encode()).hexdigest()
