@@ -44,6 +44,9 @@ class Faultline(AbstractContextManager["Faultline"], Protocol):
     def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
         """Run one attempt."""
 
+    def unfit(self, order: AttemptOrder) -> str | None:
+        """Why the agent cannot be started for the task; None if it can."""
+
     def ready(self) -> bool:
         """Whether an attempt could start now."""
 

@@ -96,11 +96,11 @@ def test_a_volume_that_is_removed_before_its_sandbox_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Filled again once; if that does not help it is the platform's fault. The agent never misses itself."""
-    create, left = runner.station.create, [times]
+    create, removals = runner.station.create, [times]
 
     def late(*given: Any) -> Any:
-        if left[0]:
-            left[0] -= 1
+        if removals[0]:
+            removals[0] -= 1
             engine.api.remove_volume(runner.station.bundles.name_of(bundle[1]), force=True)
         return create(*given)
 

@@ -156,6 +156,10 @@ class Witness:
         seen.host = self._canary.problems()
         return report
 
+    def unfit(self, order: AttemptOrder) -> str | None:
+        """As the runner's own."""
+        return self._runner.unfit(order)
+
     def ready(self) -> bool:
         """As the runner's own."""
         return self._runner.ready()

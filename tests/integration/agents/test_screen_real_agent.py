@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from orchestrator.agents.bundle import MANIFEST_NAME, read_bundle
 from orchestrator.agents.profile import FILE_NAME
 from orchestrator.agents.revision import ParsedRevision
 from orchestrator.home import Home
@@ -70,8 +71,11 @@ def test_an_agent_that_fits_some_tasks_only_is_refused_before_there_is_a_plan(
     kept = [line for line in lines if not line.startswith("needs")]
     kept.insert(kept.index("[launch]") + 1, wanted)
     path.write_text("\n".join(kept) + "\n", "utf-8")
+    (folder / MANIFEST_NAME).unlink()
+    (folder / MANIFEST_NAME).write_text(read_bundle(folder).text, "utf-8")
     home = installation.home.root
-    assert assize(home, "agents", "add", str(folder))[0] == 0
+    code, _, err = assize(home, "agents", "add", str(folder))
+    assert code == 0, err
     order = ["screen", "coding-core", "--agent", "mini-swe-agent", "--rehearse", "coding-core"]
     order += ["--model", "rehearsal/rehearsal-openai", "--task", "notes-security", "--tries", "1"]
     code, _, err = assize(home, *order)
