@@ -1,7 +1,8 @@
 """How many tries may use a model provider at a time, over all hosts and engines of a ledger.
 
 The operator's file (`providers.toml`, `max_tries`) is taken into the ledger by the processes that hold the
-keys; whoever dispatches reads it here, so that hosts with another file, or none, keep to the same number.
+keys: the dispatcher's replaces what is there, that of a screening adds to it. Whoever starts tries reads it
+here, so that hosts with another file, or none, keep to the same number.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from orchestrator.ledger.db import Ledger
@@ -56,21 +58,35 @@ def set_limits(ledger: Ledger, limits: Mapping[str, int]) -> bool:
     """
     with ledger.unit_of_work() as connection:
         known = _limits(connection)
-        if known == dict(limits):
-            return False
-        now = ledger.clock(connection)
-        gone = known.keys() - limits.keys()
+        gone = sorted(known.keys() - limits.keys())
         if gone:
-            connection.execute(sa.delete(ProviderLimit).where(ProviderLimit.provider.in_(sorted(gone))))
-        for provider, most in sorted(limits.items()):
-            row = {"most": most, "changed_ms": now}
-            if provider not in known:
-                connection.execute(sa.insert(ProviderLimit), {"provider": provider, **row})
-            elif known[provider] != most:
-                connection.execute(
-                    sa.update(ProviderLimit).where(ProviderLimit.provider == provider).values(**row)
-                )
-        return True
+            connection.execute(sa.delete(ProviderLimit).where(ProviderLimit.provider.in_(gone)))
+        return _write(ledger, connection, limits, known) or bool(gone)
+
+
+@retried
+def add_limits(ledger: Ledger, limits: Mapping[str, int]) -> bool:
+    """As `set_limits`, and providers that are not in `limits` keep what they have."""
+    with ledger.unit_of_work() as connection:
+        return _write(ledger, connection, limits, _limits(connection))
+
+
+def _write(
+    ledger: Ledger, connection: Connection, limits: Mapping[str, int], known: Mapping[str, int]
+) -> bool:
+    changed = {provider: most for provider, most in limits.items() if known.get(provider) != most}
+    if not changed:
+        return False
+    now = ledger.clock(connection)
+    rows = [
+        {"provider": provider, "most": most, "changed_ms": now} for provider, most in sorted(changed.items())
+    ]
+    # Another process may have brought the same row since `known` was read: the later one wins.
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    insert = dialect.insert(ProviderLimit).values(rows)
+    values = {name: insert.excluded[name] for name in ("most", "changed_ms")}
+    connection.execute(insert.on_conflict_do_update(index_elements=["provider"], set_=values))
+    return True
 
 
 def views(ledger: Ledger) -> list[ProviderView]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -12,7 +14,8 @@ from orchestrator.engine.stub import plan_stub
 from orchestrator.ledger import providers, queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.invariants import violations
-from orchestrator.ledger.providers import ProviderFullError, ProviderView, set_limits
+from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.providers import ProviderFullError, ProviderView, add_limits, set_limits
 from orchestrator.ledger.states import EngineName, SlotState
 from orchestrator.ledger.transitions import (
     cancel,
@@ -58,6 +61,39 @@ def test_limits_are_replaced_as_a_whole(ledger: Ledger) -> None:
     assert set_limits(ledger, {"openai": 4, "x-ai": 1})
     assert providers.views(ledger) == [ProviderView("openai", 0, 4), ProviderView("x-ai", 0, 1)]
     assert set_limits(ledger, {}) and providers.views(ledger) == []
+
+
+def test_limits_are_added_to_those_of_others(ledger: Ledger) -> None:
+    """Whoever knows of some providers only leaves the rest alone."""
+    assert set_limits(ledger, {"openai": 8, "google": 2})
+    assert not add_limits(ledger, {}) and not add_limits(ledger, {"google": 2})
+    assert add_limits(ledger, {"openai": 4, "x-ai": 1})
+    assert [(one.provider, one.most) for one in providers.views(ledger)] == [
+        ("google", 2),
+        ("openai", 4),
+        ("x-ai", 1),
+    ]
+
+
+@pytest.mark.parametrize("bring", [set_limits, add_limits])
+def test_processes_that_bring_the_first_limits_at_once_all_succeed(
+    ledger: Ledger, ledger_url: str, bring: Callable[[Ledger, dict[str, int]], bool]
+) -> None:
+    """Each has found no row before any of them has written one."""
+    meet = threading.Barrier(2)
+
+    def clock(connection: sa.Connection) -> int:
+        # On SQLite the second writer waits for the first one, so that they cannot meet.
+        if connection.dialect.name == "postgresql":
+            meet.wait(60)
+        return 1
+
+    both = [open_ledger(ledger_url, clock) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda one: bring(one, {"openai": 3, "google": 1}), both))
+    assert [one.most for one in providers.views(ledger)] == [1, 3]
+    for one in both:
+        one.close()
 
 
 def test_the_ledger_itself_refuses_a_limit_of_nothing(ledger: Ledger) -> None:
