@@ -64,7 +64,7 @@ def command(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     try:
-        take_limits(installation.home, installation.ledger)
+        take_limits(installation.home, installation.ledger, whole=True)
         notary = Notary(installation)
         worker_id = hosts.enter(installation.ledger, WorkerRole.DISPATCHER, host_name=name or platform.node())
         callbacks = Caretaker(installation.home).callbacks(installation.ledger)

@@ -27,6 +27,7 @@ from orchestrator.engine.base import (
     Resumed,
     Started,
     Voided,
+    Waiting,
 )
 from orchestrator.ledger.transitions import Claim
 
@@ -50,6 +51,9 @@ def sentence(event: Progress, names: Mapping[str, str]) -> str | None:
         gone = f", {event.uncountable} uncountable" if event.uncountable else ""
         done = f"{event.recorded} recorded{gone}{lost}"
         return f"{names[event.screening_id]}: resuming, {done}, {event.to_go} to go"
+    if isinstance(event, Waiting):
+        name = names[event.screening_id]
+        return f"{name}: waiting for a place at {event.provider}, which has {event.most} tries at a time"
     if isinstance(event, Ended):
         end = f"{event.outcome} ({event.reason})  {duration(event.wall_ms)}"
         return f"{_MARK.get(event.outcome, '?')} {_claim(event.claim, names)}  {end}"

@@ -172,7 +172,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     sponsors = Sponsors(options["requested_by"], options["funded_by"], options["operated_by"])
     installation = Installation.open(home)
     keep_sheet(home, sheet)
-    take_limits(home, installation.ledger)
+    take_limits(home, installation.ledger, whole=False)
     if options["rehearse"]:
         keep_script(home, find_script(options["rehearse"]))
     try:

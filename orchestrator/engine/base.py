@@ -51,6 +51,15 @@ class Resumed:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """A screening could start a try, but `provider` has `most` of them at a time; said once a standstill."""
+
+    screening_id: str
+    provider: str
+    most: int
+
+
+@dataclass(frozen=True)
 class Started:
     """An attempt begins."""
 
@@ -135,6 +144,7 @@ class Closed:
 Progress: TypeAlias = (
     Planned
     | Resumed
+    | Waiting
     | Started
     | PhaseEntered
     | Ended

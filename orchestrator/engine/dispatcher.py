@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from orchestrator.engine.base import Settings
+from orchestrator.engine.base import Settings, Waiting
 from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.providers import ProviderFullError
 from orchestrator.ledger.queries import Outlook, outlook
 from orchestrator.ledger.transitions import Claim, claim, queue, stop_at_cap
 
@@ -21,7 +22,7 @@ class Dispatcher:
 
     A worker that finds nothing waits on a condition until an attempt ends or the next start is due. Only
     what other processes do has to be looked for: that is done with every heartbeat, and every `idle_ms`
-    while nothing but their attempts is left.
+    while nothing but their attempts is left or a provider has no place. `waits` is told of the latter.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class Dispatcher:
         screening_ids: Sequence[str],
         settings: Settings,
         parallel: int,
+        waits: Callable[[Waiting], None],
     ) -> None:
         self._ledger = ledger
         self._owner_id = owner_id
@@ -39,7 +41,9 @@ class Dispatcher:
         self._window = max(2 * parallel, _LEAST_WINDOW)
         self._condition = threading.Condition()
         self._turns = deque(screening_ids)
+        self._waits = waits
         self._dry: set[str] = set()
+        self._said: set[Waiting] = set()
         self._changes = 0
         self._running = 0
         self._stopping = False
@@ -56,21 +60,38 @@ class Dispatcher:
             for screening_id in turns:
                 held = self._take(screening_id)
                 if held is not None:
-                    with self._condition:
-                        self._running += 1
+                    self._begun()
                     return held
             if not self._wait(seen):
                 return None
 
     def _take(self, screening_id: str) -> Claim | None:
         lease_ms = self._settings.lease_ms
-        held = claim(self._ledger, screening_id, self._owner_id, lease_ms=lease_ms)
-        if held is None and queue(self._ledger, screening_id, self._window, who=self._owner_id):
+        try:
             held = claim(self._ledger, screening_id, self._owner_id, lease_ms=lease_ms)
+            if held is None and queue(self._ledger, screening_id, self._window, who=self._owner_id):
+                held = claim(self._ledger, screening_id, self._owner_id, lease_ms=lease_ms)
+        except ProviderFullError as full:
+            # Not dry: any end, here or elsewhere, may make the place that it needs.
+            self._say(Waiting(screening_id, full.provider, full.most))
+            return None
         if held is None:
             with self._condition:
                 self._dry.add(screening_id)
         return held
+
+    def _begun(self) -> None:
+        with self._condition:
+            if self._running == 0:
+                self._said.clear()
+            self._running += 1
+
+    def _say(self, waiting: Waiting) -> None:
+        with self._condition:
+            new = waiting not in self._said
+            self._said.add(waiting)
+        if new:
+            self._waits(waiting)
 
     def _wait(self, seen: int) -> bool:
         """Wait for a change; False when no slot is open any more."""

@@ -110,7 +110,9 @@ class LocalEngine:
         self._live, self._inbox, self._breaker = {}, queues.SimpleQueue(), Breaker()
         owner = owners.register(self._ledger)
         watch = LeaseWatch(self._settings.lease_ms)
-        dispatcher = Dispatcher(self._ledger, owner.id, screening_ids, self._settings, parallel)
+        dispatcher = Dispatcher(
+            self._ledger, owner.id, screening_ids, self._settings, parallel, waits=self._inbox.put
+        )
         try:
             self._open(screening_ids, take_over(self._ledger, self._callbacks, watch, who=owner.id))
             self._certify_backlog(screening_ids)

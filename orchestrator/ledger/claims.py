@@ -14,6 +14,7 @@ from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.history import INSERT_EVENT, event_row
 from orchestrator.ledger.models import Attempt, Host, HostOwner, Screening, TrySlot, Worker
 from orchestrator.ledger.placement import Size, require_room
+from orchestrator.ledger.providers import require_place
 from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import AttemptState, ScreeningState, SlotState
 from scoring.vocabulary import Phase
@@ -92,6 +93,10 @@ _CLAIM: Final = (
         .where(Screening.id == TrySlot.screening_id)
         .scalar_subquery()
         .label("rerun_limit"),
+        sa.select(Screening.providers)
+        .where(Screening.id == TrySlot.screening_id)
+        .scalar_subquery()
+        .label("providers"),
     )
 )
 _CLAIM_NEXT: Final = _CLAIM.where(TrySlot.id == _NEXT_SLOT)
@@ -109,11 +114,18 @@ _INSERT_ATTEMPT: Final = sa.insert(Attempt)
 
 @retried
 def claim(ledger: Ledger, screening_id: str, owner_id: str, *, lease_ms: int) -> Claim | None:
-    """Transition 3 on the first queued slot of the screening that may start now; None if there is none."""
+    """Transition 3 on the first queued slot of the screening that may start now; None if there is none.
+
+    Raises `ProviderFullError` where a provider of the screening has no place; nothing is claimed then.
+    """
     with ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
         row = connection.execute(_CLAIM_NEXT, {"screening": screening_id, "now": now}).first()
-        return None if row is None else _claimed(connection, row, owner_id, lease_ms, now)
+        if row is None:
+            return None
+        # Asked after the claim: where no limit holds, which is the rule, it costs no query.
+        require_place(connection, row.providers)
+        return _claimed(connection, row, owner_id, lease_ms, now)
 
 
 @retried

@@ -10,10 +10,9 @@ from sqlalchemy.engine import Connection
 
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.history import INSERT_EVENT, event_row
-from orchestrator.ledger.models import ProviderLimit, Screening, TrySlot
-from orchestrator.ledger.providers import DISPATCH_TURN, room_of, rooms
+from orchestrator.ledger.models import Screening, TrySlot
 from orchestrator.ledger.retry import retried
-from orchestrator.ledger.states import ScreeningState, SlotState
+from orchestrator.ledger.states import EngineName, ScreeningState, SlotState
 
 
 @dataclass(frozen=True)
@@ -31,13 +30,13 @@ class Message:
 
 @retried
 def queue(ledger: Ledger, screening_id: str, window: int, *, who: str = "dispatcher") -> int:
-    """Transition 1: fill the screening's window of queued slots, in start order; returns how many moved.
+    """Transition 1 of a single machine: fill the screening's window of queued slots, in start order.
 
+    Returns how many moved; none where the screening was handed to many hosts (`window.fill` is theirs).
     Reserves the per-try cap in the same unit, so `used + reserved <= cap` can never be passed. Slots whose
-    `not_before` is in the future stay planned, as do those whose provider has no room.
+    `not_before` is in the future stay planned. For places at providers `claim` asks.
     """
     with ledger.unit_of_work() as connection:
-        limit = _provider_room(connection, screening_id)
         now = ledger.clock(connection)
         screening = connection.execute(
             sa.select(
@@ -45,6 +44,7 @@ def queue(ledger: Ledger, screening_id: str, window: int, *, who: str = "dispatc
             )
             .where(
                 Screening.id == screening_id,
+                Screening.engine == EngineName.LOCAL,
                 Screening.state == ScreeningState.RUNNING,
                 Screening.stop_reason.is_(None),
             )
@@ -61,24 +61,9 @@ def queue(ledger: Ledger, screening_id: str, window: int, *, who: str = "dispatc
         if screening.cap_nusd is not None and screening.try_cap_nusd:
             left = screening.cap_nusd - screening.used_nusd - screening.reserved_nusd
             room = min(room, left // screening.try_cap_nusd)
-        if limit is not None:
-            room = min(room, limit)
         if room <= 0:
             return 0
         return len(move(connection, screening_id, room, screening.try_cap_nusd, now, who))
-
-
-def _provider_room(connection: Connection, screening_id: str) -> int | None:
-    """How many more tries the screening's providers allow; None without a limit.
-
-    Counted under the lock of all dispatchers, which is taken only where a limit may hold.
-    """
-    providers = connection.scalar(sa.select(Screening.providers).where(Screening.id == screening_id))
-    if not providers or connection.scalar(sa.select(sa.func.count()).select_from(ProviderLimit)) == 0:
-        return None
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(DISPATCH_TURN)))
-    return room_of(providers, rooms(connection))
 
 
 def move(

@@ -1,7 +1,8 @@
 """How many tries may use a model provider at a time, over all hosts and engines of a ledger.
 
 The operator's file (`providers.toml`, `max_tries`) is taken into the ledger by the processes that hold the
-keys; whoever dispatches reads it here, so that hosts with another file, or none, keep to the same number.
+keys: the dispatcher's replaces what is there, that of a screening adds to it. Whoever starts tries reads it
+here, so that hosts with another file, or none, keep to the same number.
 """
 
 from __future__ import annotations
@@ -11,21 +12,38 @@ from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.errors import LedgerError
 from orchestrator.ledger.models import ProviderLimit, Screening, TrySlot
 from orchestrator.ledger.retry import retried
-from orchestrator.ledger.states import OPEN_SCREENINGS, SlotState
+from orchestrator.ledger.states import OPEN_SCREENINGS, EngineName, SlotState
 
 DISPATCH_TURN: Final = 0x617373697A65
-"""Key of the advisory lock under which tries are counted and queued; SQLite has one writer anyway."""
-_BUSY: Final = (SlotState.QUEUED, SlotState.RUNNING)
+"""Key of the advisory lock under which tries are counted and begun; SQLite has one writer anyway."""
+
+
+class ProviderFullError(LedgerError):
+    """A provider has as many tries as it may have at a time; nothing was claimed."""
+
+    code = "provider-full"
+
+    def __init__(self, provider: str, most: int) -> None:
+        super().__init__(f"provider {provider} has {most} tries at a time, as many as it may have")
+        self.provider = provider
+        self.most = most
 
 
 @dataclass(frozen=True)
 class ProviderView:
-    """One limited provider: tries that are queued or running now, and the most that may be."""
+    """One limited provider: tries that have a place now (`busy`), and the most that may have one.
+
+    A running try has a place, and one that waits in a queue of many hosts, since nothing stops it any more.
+    One that waits in the process of a single machine has none: it is asked about when it is claimed, and
+    the process may be gone.
+    """
 
     provider: str
     busy: int
@@ -40,21 +58,35 @@ def set_limits(ledger: Ledger, limits: Mapping[str, int]) -> bool:
     """
     with ledger.unit_of_work() as connection:
         known = _limits(connection)
-        if known == dict(limits):
-            return False
-        now = ledger.clock(connection)
-        gone = known.keys() - limits.keys()
+        gone = sorted(known.keys() - limits.keys())
         if gone:
-            connection.execute(sa.delete(ProviderLimit).where(ProviderLimit.provider.in_(sorted(gone))))
-        for provider, most in sorted(limits.items()):
-            row = {"most": most, "changed_ms": now}
-            if provider not in known:
-                connection.execute(sa.insert(ProviderLimit), {"provider": provider, **row})
-            elif known[provider] != most:
-                connection.execute(
-                    sa.update(ProviderLimit).where(ProviderLimit.provider == provider).values(**row)
-                )
-        return True
+            connection.execute(sa.delete(ProviderLimit).where(ProviderLimit.provider.in_(gone)))
+        return _write(ledger, connection, limits, known) or bool(gone)
+
+
+@retried
+def add_limits(ledger: Ledger, limits: Mapping[str, int]) -> bool:
+    """As `set_limits`, and providers that are not in `limits` keep what they have."""
+    with ledger.unit_of_work() as connection:
+        return _write(ledger, connection, limits, _limits(connection))
+
+
+def _write(
+    ledger: Ledger, connection: Connection, limits: Mapping[str, int], known: Mapping[str, int]
+) -> bool:
+    changed = {provider: most for provider, most in limits.items() if known.get(provider) != most}
+    if not changed:
+        return False
+    now = ledger.clock(connection)
+    rows = [
+        {"provider": provider, "most": most, "changed_ms": now} for provider, most in sorted(changed.items())
+    ]
+    # Another process may have brought the same row since `known` was read: the later one wins.
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    insert = dialect.insert(ProviderLimit).values(rows)
+    values = {name: insert.excluded[name] for name in ("most", "changed_ms")}
+    connection.execute(insert.on_conflict_do_update(index_elements=["provider"], set_=values))
+    return True
 
 
 def views(ledger: Ledger) -> list[ProviderView]:
@@ -66,7 +98,7 @@ def views(ledger: Ledger) -> list[ProviderView]:
 
 
 def rooms(connection: Connection) -> dict[str, int]:
-    """How many more tries may be queued, by limited provider; negative where a limit was lowered.
+    """How many more tries may have a place, by limited provider; negative where a limit was lowered.
 
     It holds for the caller who has `DISPATCH_TURN`: ends only make more room.
     """
@@ -75,9 +107,21 @@ def rooms(connection: Connection) -> dict[str, int]:
     return {provider: most - busy[provider] for provider, most in limits.items()}
 
 
-def room_of(providers: Collection[str], free: Mapping[str, int]) -> int | None:
-    """The most tries of a screening with these providers that `rooms` leaves; None without a limit. Pure."""
-    return min((max(0, free[one]) for one in providers if one in free), default=None)
+def require_place(connection: Connection, providers: Collection[str]) -> None:
+    """After a claim, in its unit: `ProviderFullError` when the claimed try is one too many at a provider.
+
+    Counted under the lock of all dispatchers, which is taken only where a limit may hold.
+    """
+    if not providers or not _limits(connection).keys() & set(providers):
+        return
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(DISPATCH_TURN)))
+    # Limits are read again: whoever held the lock may have waited for a change of them.
+    limits = _limits(connection)
+    busy = _busy(connection, limits)
+    for provider in sorted(providers):
+        if provider in limits and busy[provider] > limits[provider]:
+            raise ProviderFullError(provider, limits[provider])
 
 
 def _limits(connection: Connection) -> dict[str, int]:
@@ -91,9 +135,11 @@ def _busy(connection: Connection, wanted: Collection[str]) -> dict[str, int]:
         return busy
     query = sa.select(Screening.id, Screening.providers).where(Screening.state.in_(OPEN_SCREENINGS))
     users = {row.id: row.providers for row in connection.execute(query) if busy.keys() & set(row.providers)}
+    told = sa.and_(TrySlot.state == SlotState.QUEUED, Screening.engine == EngineName.CELERY)
     counts = (
         sa.select(TrySlot.screening_id, sa.func.count())
-        .where(TrySlot.screening_id.in_(list(users)), TrySlot.state.in_(_BUSY))
+        .join(Screening, Screening.id == TrySlot.screening_id)
+        .where(TrySlot.screening_id.in_(list(users)), sa.or_(TrySlot.state == SlotState.RUNNING, told))
         .group_by(TrySlot.screening_id)
     )
     for screening_id, count in connection.execute(counts):

@@ -168,10 +168,14 @@ def _slot_row(slot: PlannedSlot, screening_id: str, now: int) -> dict[str, Any]:
 def hand_to(ledger: Ledger, screening_id: str, engine: EngineName, *, who: str, share: int = 1) -> bool:
     """Let another engine serve an open screening; False when nothing changed.
 
-    Running attempts are not touched: claims and tokens are the same for every engine. Dispatchers of many
-    hosts send nothing of a screening that was handed to a single machine.
+    Running attempts are not touched: claims and tokens are the same for every engine. Queued slots go back
+    to planned (transition 11): each engine queues by its own rules, and a message that another one sent
+    claims nothing any more.
     """
     with ledger.unit_of_work() as connection:
+        before = connection.scalar(
+            sa.select(Screening.engine).where(Screening.id == screening_id).with_for_update(key_share=True)
+        )
         moved = connection.execute(
             sa.update(Screening)
             .where(
@@ -185,6 +189,8 @@ def hand_to(ledger: Ledger, screening_id: str, engine: EngineName, *, who: str, 
             return False
         now = ledger.clock(connection)
         connection.execute(INSERT_EVENT, event_row(now, screening_id, "handed", who, reason=engine))
+        if before != engine:
+            _release(connection, screening_id, (SlotState.QUEUED,), SlotState.PLANNED, "handed", who, now)
         return True
 
 

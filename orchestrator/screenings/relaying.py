@@ -20,7 +20,7 @@ from orchestrator.errors import HostError, UsageError
 from orchestrator.evidence.transcript import ledger_of, read_whole
 from orchestrator.home import Home
 from orchestrator.ledger.db import Ledger
-from orchestrator.ledger.providers import set_limits
+from orchestrator.ledger.providers import add_limits, set_limits
 from orchestrator.planning.conditions import ScreeningConditions
 from orchestrator.prices.errors import UnpricedError
 from orchestrator.prices.sheet import PriceSheet
@@ -53,10 +53,18 @@ def providers_of(metering: Metering) -> tuple[str, ...]:
     return tuple(sorted({one.provider for one in metering.terms.models}))
 
 
-def take_limits(home: Home, ledger: Ledger) -> None:
-    """Take the operator's limits of tries by provider into the ledger; `ProviderError` for a wrong file."""
+def take_limits(home: Home, ledger: Ledger, *, whole: bool) -> None:
+    """Take this home's limits of tries by provider into the ledger; `ProviderError` for a wrong file.
+
+    `whole`: they are all there are. Else providers without one here keep theirs: a ledger serves many homes,
+    and most of them do not know every provider.
+    """
     accounts = load_accounts(home.root / FILE_NAME)
-    set_limits(ledger, {name: one.max_tries for name, one in accounts.items() if one.max_tries is not None})
+    limits = {name: one.max_tries for name, one in accounts.items() if one.max_tries is not None}
+    if whole:
+        set_limits(ledger, limits)
+    else:
+        add_limits(ledger, limits)
 
 
 def find_script(value: str) -> Path:

@@ -40,6 +40,7 @@ def write_secrets(folder: Path) -> bool:
     """Draw and write every secret; False where they are there already.
 
     Raises `UsageError` when only some are there: new ones would not open the databases that know the old.
+    A folder that was there before is never changed: it must be empty and closed, else `UsageError` too.
     """
     present = [name for name in FILES if (folder / name).exists()]
     if len(present) == len(FILES):
@@ -49,12 +50,29 @@ def write_secrets(folder: Path) -> bool:
             f"{folder} holds some secrets of a stack and not others ({', '.join(present)})",
             hint="restore the missing files, or remove the folder and the stack's volumes with it",
         )
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder.chmod(0o700)
+    if folder.exists():
+        _require_usable(folder)
+    else:
+        folder.mkdir(parents=True, mode=0o700)
+        folder.chmod(0o700)
     for name, text in drawn().items():
         write_new(folder / name, text.encode() + b"\n")
         os.chmod(folder / name, 0o400 if name == PASSPHRASE else 0o444)
     return True
+
+
+def _require_usable(folder: Path) -> None:
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint="name another one: --secrets FOLDER")
+    if any(folder.iterdir()):
+        raise UsageError(
+            f"{folder} holds other files and no secrets of a stack",
+            hint="name a folder that is empty or does not exist: --secrets FOLDER",
+        )
+    if folder.stat().st_mode & 0o077:
+        raise UsageError(
+            f"{folder} is open to other users, who could read the secrets", hint=f"chmod 0700 {folder}"
+        )
 
 
 def drawn() -> dict[str, str]:

@@ -101,6 +101,41 @@ def test_the_servers_are_set_as_promised(stack: Stack) -> None:
     assert "NOPERM" in said
 
 
+@pytest.mark.parametrize(
+    ("password", "mode", "says"),
+    [
+        ("secret", 0o000, "Permission denied"),
+        ("", 0o444, "a password of the database is empty"),
+        ("it's", 0o444, "the roles or the database of the ledger could not be made"),
+    ],
+)
+def test_a_database_is_not_made_with_a_password_missing(
+    stack: Stack, tmp_path: Path, password: str, mode: int, says: str
+) -> None:
+    """The server ends and says why; nothing calls the half-made cluster ready, so the next start mends it."""
+    tmp_path.chmod(0o755)
+    for name, text in (("database_owner_password", "owner"), ("database_worker_password", password)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o444)
+    (tmp_path / "database_worker_password").chmod(mode)
+    name = f"{stack.project}-first-start"
+    image = stack.inspect("postgres")["Image"]
+    try:
+        done = docker("run", "--name", name, "--volume", f"{tmp_path}:/run/secrets:ro", image)
+        assert done.returncode != 0 and says in done.stderr, done.stderr
+        mark = docker("cp", f"{name}:/srv/postgres/data/assize-is-ready", "-")
+        assert mark.returncode != 0 and "assize-is-ready" in mark.stderr, mark.stderr
+    finally:
+        docker("rm", "--force", "--volumes", name)
+
+
+def docker(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A call of the engine's client, whatever comes of it."""
+    return subprocess.run(
+        ["docker", *arguments], capture_output=True, text=True, timeout=CALL_WITHIN_S, check=False
+    )
+
+
 def screened(stack: Stack, *agents: str) -> dict[str, dict[str, Any]]:
     """The one try of each screening by its bundle, after a screening with these options has ended."""
     code, said = stack.operator(*TASK, *agents)

@@ -15,8 +15,9 @@ from orchestrator.ledger import hosts, queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole
 from orchestrator.ledger.migrate import open_ledger
+from orchestrator.ledger.owners import register
 from orchestrator.ledger.providers import set_limits
-from orchestrator.ledger.transitions import queue, start
+from orchestrator.ledger.transitions import claim, queue, start
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -145,7 +146,9 @@ def test_a_full_provider_is_shown(run: Run, ledger: Ledger) -> None:
     made = plan_stub(ledger, ["a", "b"], tries=2, providers=["openai"])
     start(ledger, made, who="test")
     set_limits(ledger, {"openai": 3, "google": 1})
-    assert queue(ledger, made, 9) == 3
+    queue(ledger, made, 9)
+    owner = register(ledger).id
+    assert all(claim(ledger, made, owner, lease_ms=60_000) for _ in range(3))
     assert "providers     openai has 3 of 3 tries at a time" in run("status", made)[1]
     data = json.loads(run("status", made, "-o", "json")[1])
     assert data["providers"] == [{"provider": "openai", "busy": 3, "most": 3}]

@@ -15,7 +15,8 @@ from orchestrator.ledger.models import Base
 from orchestrator.ledger.records import CertificateKind, add_certificate
 from orchestrator.ledger.rules import RULES
 from orchestrator.ledger.states import EngineName
-from orchestrator.ledger.transitions import AttemptEnd, claim, end_attempt, queue, start
+from orchestrator.ledger.transitions import AttemptEnd, claim, end_attempt, start
+from orchestrator.ledger.window import fill
 from scoring.vocabulary import Reason
 
 MakeEnd = Callable[..., AttemptEnd]
@@ -52,7 +53,7 @@ def busy(ledger: Ledger, owner_id: str, end: MakeEnd) -> str:
     """A recorded, a void and a live attempt, certificates and spend; sound."""
     screening = plan_stub(ledger, ["a", "b", "c"], tries=1, engine=EngineName.CELERY)
     start(ledger, screening, who="test")
-    queue(ledger, screening, 5)
+    fill(ledger, {"": 5}, who="test")
     for reason in (Reason.WRONG_OUTPUT, Reason.ENGINE_ERROR, None):
         held = claim(ledger, screening, owner_id, lease_ms=1000)
         assert held is not None

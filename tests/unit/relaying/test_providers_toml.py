@@ -144,14 +144,19 @@ def test_an_unknown_provider_is_named_with_what_to_do() -> None:
 
 
 def test_limits_of_tries_are_taken_into_the_ledger(tmp_path: Path) -> None:
-    """Those of the file and no others; whoever dispatches reads them in the ledger."""
+    """The dispatcher's file is all there is; that of a screening's home, or none, takes nothing away."""
     home = Home(tmp_path)
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     written(tmp_path, "[provider.openai]\nmax_tries = 8\n[provider.google]\nmax_parallel = 2\n")
-    take_limits(home, ledger)
+    take_limits(home, ledger, whole=True)
     assert views(ledger) == [ProviderView("openai", 0, 8)]
+    written(tmp_path, "[provider.openai]\nmax_parallel = 2\n[provider.google]\nmax_tries = 3\n")
+    take_limits(home, ledger, whole=False)
+    assert views(ledger) == [ProviderView("google", 0, 3), ProviderView("openai", 0, 8)]
     (tmp_path / "providers.toml").unlink()
-    take_limits(home, ledger)
+    take_limits(home, ledger, whole=False)
+    assert len(views(ledger)) == 2
+    take_limits(home, ledger, whole=True)
     assert views(ledger) == []
     ledger.close()
 

@@ -36,13 +36,34 @@ def test_half_a_set_of_secrets_is_refused(tmp_path: Path) -> None:
 
 def test_the_folder_is_closed_and_the_files_can_be_mounted(tmp_path: Path) -> None:
     """A server in a container is another user; the passphrase is refused unless it is its owner's alone."""
-    folder = tmp_path / "secrets"
-    folder.mkdir(mode=0o755)
+    folder = tmp_path / "new" / "secrets"
     write_secrets(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()}
     assert modes.pop("key_passphrase") == 0o400
     assert set(modes.values()) == {0o444}
+
+
+def test_a_folder_of_the_operator_is_taken_as_it_is_or_not_at_all(tmp_path: Path) -> None:
+    """Its mode is never changed: what else is there would be closed to its readers."""
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    folder.chmod(0o755)
+    with pytest.raises(UsageError, match="open to other users") as caught:
+        write_secrets(folder)
+    assert caught.value.hint is not None and f"chmod 0700 {folder}" in caught.value.hint
+    (folder / "hosts").touch()
+    with pytest.raises(UsageError, match="holds other files and no secrets"):
+        write_secrets(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755 and len(list(folder.iterdir())) == 1
+    with pytest.raises(UsageError, match="is no folder"):
+        write_secrets(folder / "hosts")
+    (folder / "hosts").unlink()
+    folder.chmod(0o700)
+    assert write_secrets(folder) is True
+    (folder / "openai").touch()
+    folder.chmod(0o750)
+    assert write_secrets(folder) is False and stat.S_IMODE(folder.stat().st_mode) == 0o750
 
 
 def test_the_parts_of_a_secret_agree() -> None:
