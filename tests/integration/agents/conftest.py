@@ -46,7 +46,9 @@ from workers.sandbox.client import Engine
 VERSIONS: Final[Mapping[str, str]] = {
     "claude-code": "2.1.332",
     "codex": "0.171.0",
+    "gemini-cli": "0.61.0",
     "mini-swe-agent": "2.4.6",
+    "opencode": "1.18.33",
 }
 FORMAT: Final = "3"
 """Raise when bundles are packed in another way, so that cached ones are not used."""
@@ -56,7 +58,9 @@ LOCK: Final = Path(__file__).parents[2] / "assets" / "clients" / "clients.lock"
 MODELS: Final[Mapping[str, str]] = {
     "claude-code": "rehearsal-anthropic",
     "codex": "rehearsal-openai",
+    "gemini-cli": "rehearsal-gemini",
     "mini-swe-agent": "rehearsal-openai",
+    "opencode": "rehearsal-openai",
 }
 
 

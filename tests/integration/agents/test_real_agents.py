@@ -1,7 +1,11 @@
-"""Claude Code, codex and mini-swe-agent, unmodified, in a sandbox that has nothing but the relay."""
+"""Claude Code, codex and mini-swe-agent, unmodified, in a sandbox that has nothing but the relay.
+
+ASSIZE_EVERY_AGENT=1 adds Gemini CLI and opencode, and every trouble of a provider for each of the five.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,13 +30,25 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.docker
 
-AGENTS: Final = ("claude-code", "codex", "mini-swe-agent")
+EVERY: Final = bool(os.environ.get("ASSIZE_EVERY_AGENT"))
+AGENTS: Final = ("claude-code", "codex", "mini-swe-agent", *(("gemini-cli", "opencode") if EVERY else ()))
 MIB: Final = 1 << 20
 CAPS: Final = Caps(120_000, 20_000, 2048 * MIB, 2000, 512, 8 * MIB, 64 * MIB)
+PATIENT: Final = replace(CAPS, agent_wall_ms=15_000)
+"""For agents that ask again until their clock runs out."""
+FAULTS: Final = ("{ status = 429 }", "{ status = 500 }", "{ status = 529 }", "{ cut_after_events = 2 }")
+TROUBLES: Final = [
+    ("codex", "{ status = 429 }", CAPS),
+    ("codex", "{ status = 500 }", CAPS),
+    ("codex", "{ status = 529 }", CAPS),
+    ("codex", "{ cut_after_events = 2 }", CAPS),
+    ("mini-swe-agent", "{ status = 500 }", CAPS),
+    ("claude-code", "{ status = 529 }", PATIENT),
+]
 RunAgent = Callable[..., "tuple[AttemptReport, Seen]"]
 TROUBLE: Final = """
 format = "assize.rehearsal/1"
-models = ["rehearsal-openai", "rehearsal-anthropic"]
+models = ["rehearsal-openai", "rehearsal-anthropic", "rehearsal-gemini"]
 
 [[turn]]
 say = "I will write the file."
@@ -87,14 +103,7 @@ def test_a_cap_refusal_ends_the_try(name: str, run_agent: RunAgent, monkeypatch:
 
 @pytest.mark.parametrize(
     ("name", "fault", "caps"),
-    [
-        ("codex", "{ status = 429 }", CAPS),
-        ("codex", "{ status = 500 }", CAPS),
-        ("codex", "{ status = 529 }", CAPS),
-        ("codex", "{ cut_after_events = 2 }", CAPS),
-        ("mini-swe-agent", "{ status = 500 }", CAPS),
-        ("claude-code", "{ status = 529 }", replace(CAPS, agent_wall_ms=15_000)),
-    ],
+    [(name, fault, PATIENT) for name in AGENTS for fault in FAULTS] if EVERY else TROUBLES,
 )
 def test_trouble_of_the_provider_is_not_the_agents(
     name: str, fault: str, caps: Caps, run_agent: RunAgent, tmp_path: Path
