@@ -44,9 +44,10 @@ class Control:
         """See `AttemptControl`: the last heartbeat that got through, and the time it is good for."""
         return None if self._calls_s is None else self._renewed + self._calls_s
 
-    def late(self) -> bool:
-        """Whether all the time of the attempt is over."""
-        return time.monotonic() > self._until
+    def keep_deadline(self) -> None:
+        """Stop the attempt if all its time is over; every heartbeat asks, whether it got through or not."""
+        if time.monotonic() > self._until:
+            self.stop(Stop.DEADLINE)
 
     def cancelled(self) -> bool:
         """Whether the attempt must stop."""

@@ -295,6 +295,8 @@ class LocalEngine:
                 except SQLAlchemyError as error:
                     # The lease outlasts several beats; the next one may get through.
                     _logger.warning("heartbeat not written: %s", error)
+                    for control in list(self._live.values()):
+                        control.keep_deadline()
 
         thread = threading.Thread(target=pump, name="assize-heart", daemon=True)
         thread.start()
@@ -317,6 +319,6 @@ class LocalEngine:
             control.renewed(sent)
             if attempt_id in answer.cancelled:
                 control.stop(Stop.SCREENING)
-            elif control.late():
-                control.stop(Stop.DEADLINE)
+            else:
+                control.keep_deadline()
         self._inbox.put(_Tick())

@@ -86,8 +86,7 @@ class Heart:
             except SQLAlchemyError as error:
                 # The lease outlasts several beats, and no reaper voids what it could not watch.
                 _logger.warning("heartbeat not written: %s", str(error).partition("\n")[0])
-                if self._control.late():
-                    self._control.stop(Stop.DEADLINE)
+                self._control.keep_deadline()
 
     def beat(self) -> None:
         """Renew the lease and pass on what the ledger says: go on, stop, or you are a zombie."""
@@ -101,8 +100,8 @@ class Heart:
         control.renewed(sent)
         if held.attempt_id in answer.cancelled:
             control.stop(Stop.SCREENING)
-        elif control.late():
-            control.stop(Stop.DEADLINE)
+        else:
+            control.keep_deadline()
 
 
 def _wait_for(ready: Callable[[], bool], most_s: float) -> None:

@@ -38,7 +38,11 @@ _AGES_OF_WORKERS: Final[tuple[tuple[str, str, Callable[[WorkerView], int | None]
 )
 
 _OF_PROVIDERS: Final[tuple[tuple[str, str, Callable[[ProviderView], int]], ...]] = (
-    ("provider_tries", "Tries that are queued or running at a limited provider.", lambda one: one.busy),
+    (
+        "provider_tries",
+        "Tries that run, or wait in a queue of workers, at a limited provider.",
+        lambda one: one.busy,
+    ),
     ("provider_tries_limit", "The most tries at a time at a limited provider.", lambda one: one.most),
 )
 

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from orchestrator.engine.base import Stop
+from orchestrator.attempts import AttemptControl, AttemptOrder
+from orchestrator.engine.base import Callbacks, Settings, Stop
 from orchestrator.engine.celery.child import Heart
 from orchestrator.engine.celery.times import Times
 from orchestrator.engine.control import Control
+from orchestrator.engine.local import LocalEngine
 from orchestrator.engine.stub import StubAttempt, plan_stub, stub_order
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.migrate import open_ledger
@@ -83,6 +85,28 @@ def test_no_beat_gets_through_so_the_bound_stands(held: Claim) -> None:
         wait_until(control.cancelled, "the deadline stops it")
     assert control.why is Stop.DEADLINE
     assert control.calls_until() == first
+
+
+def test_the_engine_of_one_machine_keeps_the_deadline_without_its_database_too(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same rule as a worker's: the heartbeat that fails looks at the time all the same."""
+    why: list[Stop | None] = []
+
+    def gate(_order: AttemptOrder, given: AttemptControl) -> None:
+        wait_until(given.cancelled, "the deadline stops it", within_s=20)
+        assert isinstance(given, Control)
+        why.append(given.why)
+
+    def away(*_: Any, **__: Any) -> Any:
+        raise OperationalError("beat", None, ConnectionError("the network is down"))
+
+    monkeypatch.setattr("orchestrator.engine.local.beat", away)
+    screening = plan_stub(ledger, ["a"], tries=1, limit_ms=1)
+    settings = Settings(beat_ms=10, idle_ms=5, back_off_ms=0)
+    engine = LocalEngine(ledger, Callbacks(StubAttempt(gate=gate), stub_order), settings)
+    assert engine.run([screening], 1).attempts == len(why)
+    assert set(why) == {Stop.DEADLINE}
 
 
 def test_a_lost_token_is_no_renewal(ledger: Ledger, held: Claim) -> None:
