@@ -58,7 +58,7 @@ LOCK: Final = Path(__file__).parents[2] / "assets" / "clients" / "clients.lock"
 MODELS: Final[Mapping[str, str]] = {
     "claude-code": "rehearsal-anthropic",
     "codex": "rehearsal-openai",
-    "gemini-cli": "rehearsal-gemini",
+    "gemini-cli": "rehearsal-google",
     "mini-swe-agent": "rehearsal-openai",
     "opencode": "rehearsal-openai",
 }

@@ -36,6 +36,8 @@ MIB: Final = 1 << 20
 CAPS: Final = Caps(120_000, 20_000, 2048 * MIB, 2000, 512, 8 * MIB, 64 * MIB)
 PATIENT: Final = replace(CAPS, agent_wall_ms=15_000)
 """For agents that ask again until their clock runs out."""
+SILENT: Final = ("opencode",)
+"""Keep what they did in a database of their own, which nobody here reads."""
 FAULTS: Final = ("{ status = 429 }", "{ status = 500 }", "{ status = 529 }", "{ cut_after_events = 2 }")
 TROUBLES: Final = [
     ("codex", "{ status = 429 }", CAPS),
@@ -48,7 +50,7 @@ TROUBLES: Final = [
 RunAgent = Callable[..., "tuple[AttemptReport, Seen]"]
 TROUBLE: Final = """
 format = "assize.rehearsal/1"
-models = ["rehearsal-openai", "rehearsal-anthropic", "rehearsal-gemini"]
+models = ["rehearsal-openai", "rehearsal-anthropic", "rehearsal-google"]
 
 [[turn]]
 say = "I will write the file."
@@ -82,9 +84,10 @@ def test_the_two_turn_task_works(
     assert {line["completeness"] for line in seen.ledger} == {metering.EXACT}
     assert seen.chain.torn_bytes == 0 and seen.chain.records[-1]["kind"] == Kind.CLOSE
     # Its own transcript is an exhibit; its own figures are those of the record, but for the scripted price.
-    exhibits = [path for path in seen.files if path.startswith("agent/transcripts/")]
-    claimed, record = decode(seen.files[FILE_NAME])
-    assert exhibits and set(differing(claimed, record)) <= {"cost_nusd"}, (claimed, record)
+    if name not in SILENT:
+        exhibits = [path for path in seen.files if path.startswith("agent/transcripts/")]
+        claimed, record = decode(seen.files[FILE_NAME])
+        assert exhibits and set(differing(claimed, record)) <= {"cost_nusd"}, (claimed, record)
     # What is written down for everybody to read holds no token.
     admitted = [record for record in seen.chain.records if record["kind"] == Kind.ADMIT]
     assert len(admitted) == 2 and b"ASSIZE_RELAY_TOKEN" not in seen.files["agent/command.json"]
