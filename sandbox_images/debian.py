@@ -21,6 +21,7 @@ from .host import (
     read_apt_sources,
     read_distribution,
 )
+from .programs import run_program
 from .recipes import Recipe
 
 _TIMEOUT_S = 1800
@@ -66,16 +67,7 @@ def build_rootfs(recipe: Recipe, out: Path, say: Say) -> str:
         command = mmdebstrap_command(recipe, distribution.codename, listing, out, host_apt_options())
         environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH_S), **_proxy()}
         try:
-            done = subprocess.run(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
+            done = run_program(command, within_s=_TIMEOUT_S, environment=environment)
         except subprocess.TimeoutExpired as error:
             raise ImageUnavailableError(f"mmdebstrap did not end within {_TIMEOUT_S} s") from error
     if done.returncode != 0:

@@ -17,6 +17,7 @@ from pathlib import Path
 from .archive import EPOCH_S
 from .errors import ImageUnavailableError
 from .index import pip_environment
+from .programs import last_words, run_program
 from .recipes import Recipe
 
 _TIMEOUT_S = 600
@@ -70,20 +71,10 @@ def _download(requirement: str, folder: Path) -> Path:
         requirement,
     ]
     try:
-        done = subprocess.run(
-            command,
-            env=pip_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        done = run_program(command, within_s=_TIMEOUT_S, environment=pip_environment())
     except subprocess.TimeoutExpired as error:
         raise ImageUnavailableError(f"pip did not download {requirement} within {_TIMEOUT_S} s") from error
     found = list(target.glob("*.whl"))
     if done.returncode != 0 or len(found) != 1:
-        last = " | ".join(done.stderr.strip().splitlines()[-3:])
-        raise ImageUnavailableError(f"pip could not download {requirement} on the host: {last}")
+        raise ImageUnavailableError(f"pip could not download {requirement} on the host: {last_words(done)}")
     return found[0]

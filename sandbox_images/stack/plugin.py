@@ -18,6 +18,7 @@ from ..debian import host_apt_options
 from ..errors import HostSetupError
 from ..host import AptSource, Distribution, Say, read_apt_sources, read_distribution
 from ..lock import file_lock
+from ..programs import last_words, run_program
 
 OLDEST: Final = (2, 20)
 """The first release that waits for a service which has to end (`service_completed_successfully`)."""
@@ -113,18 +114,8 @@ def _run(command: list[str], folder: Path) -> None:
     if shutil.which(command[0]) is None:
         raise HostSetupError(f"{command[0]} is missing", hint=_hint(UBUNTU))
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        done = run_program(command, within_s=_TIMEOUT_S, folder=folder)
     except subprocess.TimeoutExpired as error:
         raise HostSetupError(f"{command[0]} did not end within {_TIMEOUT_S} s") from error
     if done.returncode != 0:
-        last = " | ".join(done.stderr.strip().splitlines()[-3:])
-        raise HostSetupError(f"{' '.join(command[:1])} failed: {last}", hint=_hint(UBUNTU))
+        raise HostSetupError(f"{command[0]} failed: {last_words(done)}", hint=_hint(UBUNTU))

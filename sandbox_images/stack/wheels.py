@@ -16,6 +16,7 @@ from packaging.markers import Marker, default_environment
 from ..errors import ImageUnavailableError
 from ..index import pip_environment
 from ..lock import file_lock
+from ..programs import last_words, run_program
 from ..store import ImageStore
 
 _TIMEOUT_S: Final = 1200
@@ -72,18 +73,10 @@ def download_command(lock: Path, python: str, folder: Path) -> list[str]:
 
 def _download(command: list[str]) -> None:
     try:
-        done = subprocess.run(
-            command,
-            env=pip_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        done = run_program(command, within_s=_TIMEOUT_S, environment=pip_environment())
     except subprocess.TimeoutExpired as error:
         raise ImageUnavailableError(f"pip did not download the packages within {_TIMEOUT_S} s") from error
     if done.returncode != 0:
-        last = " | ".join(done.stderr.strip().splitlines()[-3:])
-        raise ImageUnavailableError(f"pip could not download the locked packages on the host: {last}")
+        raise ImageUnavailableError(
+            f"pip could not download the locked packages on the host: {last_words(done)}"
+        )
