@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -44,7 +44,9 @@ class Faultline(AbstractContextManager["Faultline"], Protocol):
     def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
         """Run one attempt."""
 
-    def unfit(self, order: AttemptOrder) -> str | None:
+    def unfit(
+        self, home: str, agent: Mapping[str, Any], image_id: str, mcp_servers: Sequence[Mapping[str, Any]]
+    ) -> str | None:
         """Why the agent cannot be started for the task; None if it can."""
 
     def ready(self) -> bool:

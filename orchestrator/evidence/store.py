@@ -193,10 +193,8 @@ class EvidenceStore:
 
     def _fetch(self, target: Path, sha256: str) -> bool:
         """Take a blob from the archive; it appears in its place only if it has its digest."""
-        if self.archive is None:
-            return False
         with self._fetched(target) as temporary:
-            if temporary is None:
+            if temporary is None or self.archive is None:
                 return False
             with temporary.open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -209,11 +207,14 @@ class EvidenceStore:
     @contextmanager
     def _fetched(self, target: Path) -> Iterator[Path | None]:
         """A temporary file with what the archive has for `target`; None where it has nothing."""
+        if self.archive is None:
+            yield None  # and nothing is written: a store may be read where nobody may write
+            return
         temporary = None
         try:
             temporary = self.temporary_path()
             name = target.relative_to(self.root).as_posix()
-            yield temporary if self.archive is not None and self.archive.fetch(name, temporary) else None
+            yield temporary if self.archive.fetch(name, temporary) else None
         except OSError as error:
             raise self.unwritable(error) from error
         finally:

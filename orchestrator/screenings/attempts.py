@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, Protocol, cast
 
@@ -30,8 +30,13 @@ class Runner(Protocol):
     def reap(self, home: str, is_live: Callable[[str], bool]) -> Any:
         """Remove what dead workers of this home left."""
 
-    def unfit(self, order: AttemptOrder) -> str | None:
-        """Why the agent cannot be started for the task, by what its image has; None if it can."""
+    def unfit(
+        self, home: str, agent: Mapping[str, Any], image_id: str, mcp_servers: Sequence[Mapping[str, Any]]
+    ) -> str | None:
+        """Why an agent cannot be started in a task's image or use its servers; None if it can.
+
+        `agent` and `mcp_servers` are as in an order, `home` is the label of the home that asks.
+        """
 
     def close(self) -> list[str]:
         """Wait for removals; returns what could not be removed."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.agents.registry import RegisteredAgent
-from orchestrator.attempts import AttemptOrder
 from orchestrator.engine.base import Engine, Progress, RunResult, Settings
 from orchestrator.engine.local import LocalEngine
 from orchestrator.errors import UsageError
@@ -32,7 +31,7 @@ from orchestrator.screenings.certify import Certifier, UncertifiedError
 from orchestrator.screenings.images import prepare_images
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors, comparability_of
-from orchestrator.screenings.orders import Bench, limit_ms
+from orchestrator.screenings.orders import Bench, limit_ms, plain_agent
 from orchestrator.screenings.private import PrivateRecord
 from orchestrator.screenings.relaying import (
     Metering,
@@ -149,10 +148,13 @@ def launch(
     terms = [_terms(installation, agent, conditions, say) for agent in agents]
     images = prepare_images(pack, tasks, installation.home, say)
     signer, issuer = installation.signer(), installation.trust_root().issuer
+    benches = [
+        Bench(installation, pack, agent, own, images, metering)
+        for agent, (own, metering) in zip(agents, terms, strict=True)
+    ]
+    _require_startable(benches, tasks)
     launches = []
-    for agent, (own, metering) in zip(agents, terms, strict=True):
-        bench = Bench(installation, pack, agent, own, images, metering)
-        _require_startable(bench, tasks)
+    for bench in benches:
         screening_id, state, resumed = _plan(
             installation, bench, tasks, sponsors, issuer, again=again, window_ms=start_window_ms
         )
@@ -164,39 +166,36 @@ def launch(
     return launches
 
 
-def _require_startable(bench: Bench, tasks: Sequence[PackTask]) -> None:
+def _require_startable(benches: Sequence[Bench], tasks: Sequence[PackTask]) -> None:
     """Refuse an agent that cannot be started for a task, by what it says it needs and what the image has.
 
     Before anything is planned: tasks that its author makes it unfit for must not leave its score quietly.
     """
-    if bench.agent.revision.launch is None:
+    packed = [bench for bench in benches if bench.agent.revision.launch is not None]
+    if not packed:
         return
     runner = load_runner()
     try:
-        lines = [f"{task.id}: {why}" for task in tasks if (why := runner.unfit(_sample(bench, task)))]
+        lines = [
+            f"{one.agent.revision.label}, {line}" for one in packed for line in _unfit(one, tasks, runner)
+        ]
     finally:
         runner.close()
     if lines:
         shown = "\n  ".join(lines[:20]) + (f"\n  and {len(lines) - 20} more" if len(lines) > 20 else "")
         raise UsageError(
-            f"agent {bench.agent.revision.label} cannot be started for every task:\n  {shown}",
+            f"not every agent can be started for every task:\n  {shown}",
             hint="leave such tasks out with --task, so that the plan shows it",
         )
 
 
-def _sample(bench: Bench, task: PackTask) -> AttemptOrder:
-    """An order that is looked at and never carried out."""
-    return bench.build(
-        task,
-        screening_id="",
-        slot_id="",
-        attempt_id="",
-        token=0,
-        attempt=1,
-        index=1,
-        owner_id="",
-        live_label="",
-    )
+def _unfit(bench: Bench, tasks: Sequence[PackTask], runner: Runner) -> Iterator[str]:
+    agent = plain_agent(bench.agent.revision, bench.metering)
+    for task in tasks:
+        servers = semantics.mcp_servers(task.task)
+        why = runner.unfit(bench.installation.label, agent, bench.images[task.id].agent, servers)
+        if why is not None:
+            yield f"{task.id}: {why}"
 
 
 def _terms(

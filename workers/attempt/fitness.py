@@ -5,7 +5,8 @@ What it lacks by declaration is no failure of its own work: such a try is not ev
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from orchestrator.attempts import AttemptOrder
 from workers.adapters import mcp
@@ -21,21 +22,28 @@ class UnfitError(WorkerError):
     """The agent cannot be started under these conditions; the message is a sentence for readers."""
 
 
-def require_fit(probe: ImageProbe, order: AttemptOrder) -> None:
-    """Raise `UnfitError` for a packed agent that cannot use the task's servers or run in its image.
+def lacking(
+    probe: ImageProbe, agent: Mapping[str, Any], image_id: str, mcp_servers: Sequence[Mapping[str, Any]]
+) -> str | None:
+    """Why a packed agent cannot use the task's servers or run in its image, as a sentence; None if it can.
 
-    An agent of another kind says nothing of what it needs. Raises `EngineCallError` too.
+    An agent of another kind says nothing of what it needs. Raises `EngineCallError`.
     """
-    if not order.agent.get("launch"):
-        return
-    template = template_of(order.agent)
+    if not agent.get("launch"):
+        return None
+    template = template_of(agent)
     libc = template.libc
-    lacks = mcp.lacking(template, order.mcp_servers) or probe.lacking(
-        order.agent_image,
+    return mcp.lacking(template, mcp_servers) or probe.lacking(
+        image_id,
         (START, *template.needs),
         "" if libc is None else libc.loader,
         "" if libc is None else libc.glibc,
     )
+
+
+def require_fit(probe: ImageProbe, order: AttemptOrder) -> None:
+    """Raise `UnfitError` for an order whose agent cannot be started; `EngineCallError` too."""
+    lacks = lacking(probe, order.agent, order.agent_image, order.mcp_servers)
     if lacks is not None:
         raise UnfitError(lacks)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -36,7 +36,7 @@ from scoring.vocabulary import Phase
 from workers.adapters.launch import OUT
 from workers.attempt import evidence
 from workers.attempt.exhibits import Exhibits
-from workers.attempt.fitness import UnfitError, require_fit
+from workers.attempt.fitness import lacking
 from workers.attempt.phases import AgentPhase, run_agent_phase
 from workers.attempt.report import sandbox_report
 from workers.capture.carry import Carry, collect
@@ -64,6 +64,7 @@ from workers.sandbox.sidecars import Sidecars
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner
 
+_NOBODY: Final = "owner/unknown"
 _ENGINE_FACTS: Final = (
     "ServerVersion",
     "KernelVersion",
@@ -103,28 +104,23 @@ class AttemptRunner:
         self._abilities: Mapping[str, Any] | None = None
         self._asking = threading.Lock()
 
-    def _own(self, order: AttemptOrder) -> None:
-        """Mark what is made beside the attempt's own containers."""
-        self.station.engine.owner_labels = {
-            HOME_LABEL: order.labels.get(HOME_LABEL, ""),
-            ATTEMPT_LABEL: order.labels.get(OWNER_LABEL, "owner/unknown"),
-        }
+    def _own(self, home: str, owner: str) -> None:
+        """Mark what is made beside the attempts' own containers."""
+        self.station.engine.owner_labels = {HOME_LABEL: home, ATTEMPT_LABEL: owner}
 
-    def unfit(self, order: AttemptOrder) -> str | None:
-        """Why the agent cannot be started for the task, by what its image has; None if it can.
+    def unfit(
+        self, home: str, agent: Mapping[str, Any], image_id: str, mcp_servers: Sequence[Mapping[str, Any]]
+    ) -> str | None:
+        """Why an agent cannot be started in a task's image or use its servers; None if it can.
 
         Raises `EngineCallError` when that cannot be told.
         """
-        self._own(order)
-        try:
-            require_fit(self.station.probe, order)
-        except UnfitError as error:
-            return str(error)
-        return None
+        self._own(home, _NOBODY)
+        return lacking(self.station.probe, agent, image_id, mcp_servers)
 
     def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
         """Run one attempt; raises `AttemptCancelledError` once its sandbox is gone after a cancel."""
-        self._own(order)
+        self._own(order.labels.get(HOME_LABEL, ""), order.labels.get(OWNER_LABEL, _NOBODY))
         self.abilities(order.agent_image)
         return _Attempt(self, order, control).run()
 

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -83,9 +83,11 @@ class Faultline:
                 self._prepared |= blow.prepared
                 self._not_removed += blow.not_removed
 
-    def unfit(self, order: AttemptOrder) -> str | None:
+    def unfit(
+        self, home: str, agent: Mapping[str, Any], image_id: str, mcp_servers: Sequence[Mapping[str, Any]]
+    ) -> str | None:
         """As the runner says."""
-        return self._usual().unfit(order)
+        return self._usual().unfit(home, agent, image_id, mcp_servers)
 
     def ready(self) -> bool:
         """Whether this host's engine answers now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -156,9 +156,11 @@ class Witness:
         seen.host = self._canary.problems()
         return report
 
-    def unfit(self, order: AttemptOrder) -> str | None:
+    def unfit(
+        self, home: str, agent: Mapping[str, Any], image_id: str, mcp_servers: Sequence[Mapping[str, Any]]
+    ) -> str | None:
         """As the runner's own."""
-        return self._runner.unfit(order)
+        return self._runner.unfit(home, agent, image_id, mcp_servers)
 
     def ready(self) -> bool:
         """As the runner's own."""

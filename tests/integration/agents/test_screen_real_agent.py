@@ -13,13 +13,14 @@ from orchestrator.agents.bundle import MANIFEST_NAME, read_bundle
 from orchestrator.agents.profile import FILE_NAME
 from orchestrator.agents.revision import ParsedRevision
 from orchestrator.home import Home
-from orchestrator.ledger import queries
+from orchestrator.ledger import queries, subnets
 from orchestrator.screenings.installation import Installation
 
 if TYPE_CHECKING:
     from tests.integration.agents.conftest import Seen
 
 pytestmark = pytest.mark.docker
+SERVICES = Path(__file__).parents[2] / "assets" / "services"
 
 
 def test_a_screening_with_mini_swe_agent(
@@ -79,6 +80,12 @@ def test_an_agent_that_fits_some_tasks_only_is_refused_before_there_is_a_plan(
     order = ["screen", "coding-core", "--agent", "mini-swe-agent", "--rehearse", "coding-core"]
     order += ["--model", "rehearsal/rehearsal-openai", "--task", "notes-security", "--tries", "1"]
     code, _, err = assize(home, *order)
-    assert code == 2 and "cannot be started for every task" in err
+    assert code == 2 and "not every agent can be started for every task" in err
     assert "notes-security: the image has no no-such-program, which the agent needs" in err
-    assert queries.screenings(installation.ledger) == []
+    pack = tmp_path / "with-services"
+    shutil.copytree(SERVICES / "pack", pack)
+    for program in ("store.py", "mcp_server.py"):
+        shutil.copy(SERVICES / program, pack / "ask-store" / "environment" / "store")
+    code, _, err = assize(home, "screen", str(pack), *order[2:6], "--model", "rehearsal/rehearsal-openai")
+    assert code == 2 and "ask-store: the task has the http MCP server adder" in err, err
+    assert queries.screenings(installation.ledger) == [] and subnets.leases(installation.ledger) == {}

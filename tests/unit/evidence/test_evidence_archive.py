@@ -175,6 +175,15 @@ def test_who_cannot_look_has_found_nothing_wrong(tmp_path: Path, own_server: S3S
     assert "failed (get_object)" in found[0].detail
 
 
+def test_without_an_archive_looking_writes_nothing(tmp_path: Path) -> None:
+    """A published store may be read where nobody may write."""
+    store = open_store(tmp_path / "published", {})
+    assert read_withheld(store, "0" * 64) == {}
+    with pytest.raises(EvidenceMissingError):
+        store.verify("0" * 64)
+    assert not store.root.exists()
+
+
 @pytest.mark.parametrize(
     "url",
     [
