@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from orchestrator.attempts import AttemptOrder, Caps
 from orchestrator.ids import new_id
 from scoring.vocabulary import Phase
+from tests.assets.services import databases as on
 from tests.assets.services import fixtures as services
 
 if TYPE_CHECKING:  # unit tests need no Docker SDK
@@ -40,9 +41,22 @@ empty_postgres_url = services.empty_postgres_url
 own_postgres = services.own_postgres
 redis_server = services.redis_server
 s3_server = services.s3_server
+databases = on.databases
+every_ledger_is_accounted_for = on.every_ledger_is_accounted_for
 
 HOME_ID = f"pytest-{os.getpid()}"
 MIB = 1 << 20
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The database of a test is known before its first fixture."""
+    on.begin(item)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test that is about one database does not run on the other."""
+    on.only_where_it_belongs(config, items)
 
 
 class Control:

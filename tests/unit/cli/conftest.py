@@ -100,7 +100,7 @@ def _certify(ledger: Ledger, screening_id: str) -> Callable[[str], None]:
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory, databases: str) -> World:
     home = Home(tmp_path_factory.mktemp("cli") / "home").prepare()
     ledger = open_ledger(home.database_url)
     store = EvidenceStore(home.evidence)
