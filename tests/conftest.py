@@ -19,6 +19,7 @@ from orchestrator.attempts import AttemptOrder, Caps
 from orchestrator.ids import new_id
 from scoring.vocabulary import Phase
 from tests.assets.services import databases as on
+from tests.assets.services import engines as by
 from tests.assets.services import fixtures as services
 
 if TYPE_CHECKING:  # unit tests need no Docker SDK
@@ -42,6 +43,7 @@ own_postgres = services.own_postgres
 redis_server = services.redis_server
 s3_server = services.s3_server
 databases = on.databases
+engines = by.engines
 every_ledger_is_accounted_for = on.every_ledger_is_accounted_for
 
 HOME_ID = f"pytest-{os.getpid()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
@@ -25,9 +26,11 @@ _logger = logging.getLogger(__name__)
 class Workshop:
     """One per child of a worker, opened after the fork: Docker client, relay and benches are its own."""
 
-    def __init__(self, home: Home, ledger: Ledger) -> None:
+    def __init__(
+        self, home: Home, ledger: Ledger, make_runner: Callable[[], Runner] = load_runner
+    ) -> None:
         self._installation = Installation(home, ledger, open_store(home.evidence))
-        self._runner = load_runner()
+        self._runner = make_runner()
         self._benches: dict[str, Bench] = {}
         callbacks = callbacks_for(self._installation, self._runner, self._order)
         self._callbacks = replace(callbacks, ready=self._runner.ready)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 
@@ -15,9 +14,10 @@ from orchestrator.ledger import queries
 from orchestrator.packs.pack import implicit_pack
 from orchestrator.planning.conditions import ScreeningConditions
 from orchestrator.screenings.installation import Installation
-from orchestrator.screenings.launch import hardware_class, launch, run
+from orchestrator.screenings.launch import hardware_class, launch
 from orchestrator.screenings.opening import Sponsors
 from scoring.vocabulary import Reason
+from tests.assets.services.engines import Engines
 
 pytestmark = pytest.mark.docker
 MIB = 1 << 20
@@ -40,7 +40,7 @@ def task(root: Path, name: str, storage_mb: int) -> None:
     )
 
 
-def test_the_tasks_own_disk_is_the_limit_of_its_tries(tmp_path: Path) -> None:
+def test_the_tasks_own_disk_is_the_limit_of_its_tries(tmp_path: Path, engines: Engines) -> None:
     """The same work in two tasks: within the one's disk, past the other's."""
     task(tmp_path / "pack", "roomy", 64)
     task(tmp_path / "pack", "small", 8)
@@ -51,13 +51,7 @@ def test_the_tasks_own_disk_is_the_limit_of_its_tries(tmp_path: Path) -> None:
         sponsors = Sponsors("test:local", "test:local", "test:local")
         conditions = ScreeningConditions(tries=1, hardware_class=hardware_class())
         planned = launch(installation, pack, [agent], conditions, sponsors, again=True, say=lambda line: None)
-        run(
-            installation,
-            planned,
-            parallel=2,
-            progress=lambda event: None,
-            guard=lambda engine: contextlib.nullcontext(),
-        )
+        engines.run(installation, planned, parallel=2)
         ends = {}
         for view in queries.tries(installation.ledger, planned[0].screening_id):
             (last,) = queries.show_try(installation.ledger, view.row["id"]).attempts

@@ -78,17 +78,38 @@ def _sockets(addresses: list[str]) -> Iterator[socket.socket]:
                 continue  # somebody serves there, or the gateway has no interface as long as nobody uses it
 
 
-class HostCanary:
-    """Files, engine and clock of this host, and what listens on its addresses."""
+class HostWatch:
+    """Files, engine and clock of this host, as they were when it began to look."""
 
-    def __init__(self, folder: Path, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *own: Path) -> None:
         self._engine = engine
-        self._file = folder / "sentinel"
-        self._file.write_bytes(os.urandom(4096))
-        self._watched = [self._file, Path("/etc/passwd"), Path("/etc/hosts"), Path("/etc/shadow")]
+        self._watched = [*own, Path("/etc/passwd"), Path("/etc/hosts"), Path("/etc/shadow")]
         self._first = self._hashes()
         self._engine_id = str(engine.info()["ID"])
         self._skew = time.time() - time.monotonic()
+
+    def _hashes(self) -> list[str]:
+        return [hashlib.sha256(path.read_bytes()).hexdigest() for path in self._watched]
+
+    def problems(self) -> list[str]:
+        """L2 as far as the host shows it."""
+        found = []
+        if self._hashes() != self._first:
+            found.append("a file of the host has changed")
+        if str(self._engine.info()["ID"]) != self._engine_id:
+            found.append("another engine answers")
+        if abs(time.time() - time.monotonic() - self._skew) > 5:
+            found.append("the host's clock was moved")
+        return found
+
+
+class HostCanary(HostWatch):
+    """A host that is watched, with a file of its own, and what listens on its addresses (L9)."""
+
+    def __init__(self, folder: Path, engine: Engine) -> None:
+        sentinel = folder / "sentinel"
+        sentinel.write_bytes(os.urandom(4096))
+        super().__init__(engine, sentinel)
         self._sockets = list(_sockets(_own_addresses(engine)))
         self.listening = [f"{one.type.name} {one.getsockname()}" for one in self._sockets]
         self.connections: list[str] = []
@@ -107,20 +128,6 @@ class HostCanary:
                 connection, address = one.accept()
                 self.connections.append(f"{address} at {one.getsockname()}")
                 connection.close()
-
-    def _hashes(self) -> list[str]:
-        return [hashlib.sha256(path.read_bytes()).hexdigest() for path in self._watched]
-
-    def problems(self) -> list[str]:
-        """L2 and L9 as far as the host shows them."""
-        found = []
-        if self._hashes() != self._first:
-            found.append("a file of the host has changed")
-        if str(self._engine.info()["ID"]) != self._engine_id:
-            found.append("another engine answers")
-        if abs(time.time() - time.monotonic() - self._skew) > 5:
-            found.append("the host's clock was moved")
-        return found
 
     def close(self) -> None:
         """End the listeners."""

@@ -1,29 +1,29 @@
 """Runs the cases of a file through the product itself: planned, signed, run, recorded, certified, closed.
 
 Beside every hostile agent an honest sibling works on the same task with the same worker: it starts in the
-moment in which the hostile one gets control. What was seen of both is kept for `case_rules`.
+moment in which the hostile one gets control. What was seen of both is kept for `case_rules`. The engine runs
+them here, or a worker of many hosts does (`case_worker`).
 """
 
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from orchestrator.agents import registry
-from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
+from orchestrator.attempts import AttemptOrder, AttemptReport
 from orchestrator.certificates.screening import verify_screening_bundle
 from orchestrator.certificates.verdict import ScreeningResult
 from orchestrator.engine.errors import HostUnfitError
 from orchestrator.evidence.manifest import EvidenceManifest
 from orchestrator.home import Home
-from orchestrator.ids import new_id
 from orchestrator.ledger import queries
 from orchestrator.ledger.queries import TryView
 from orchestrator.ledger.records import CertificateKind, certificates
@@ -38,22 +38,20 @@ from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.launch import Launch
 from orchestrator.screenings.opening import Sponsors
 from orchestrator.screenings.relaying import keep_sheet
-from scoring.vocabulary import Phase
+from tests.assets.hostile.case_canaries import Bystander, HostCanary
+from tests.assets.hostile.case_format import Case
+from tests.assets.hostile.case_witness import Witness, Witnessed
+from tests.assets.relayed.house import MODEL, sheet, write_accounts
+from tests.assets.services.engines import Engines
 from workers.attempt.runner import AttemptRunner
 from workers.sandbox.client import Engine
 from workers.sandbox.reaper import reap
 
 if TYPE_CHECKING:
-    from tests.assets.hostile.case_canaries import Bystander, HostCanary
-    from tests.assets.hostile.case_format import Case
-    from tests.assets.relayed.house import MODEL, sheet, write_accounts
     from tests.assets.relayed.provider import Provider, Taken
-else:  # the names under which a conftest has loaded them
-    from hostile_case_canaries import Bystander, HostCanary
-    from hostile_case_format import Case
-    from relayed_house import MODEL, sheet, write_accounts
 
 ASSETS: Final = Path(__file__).parent
+WORKER: Final = ASSETS / "case_worker.py"
 MIB: Final = 1 << 20
 KEY: Final = "sk-siege-77d1f0c2a9"
 CAP_NUSD: Final = 50_000_000
@@ -65,7 +63,6 @@ WRITABLE_BYTES: Final = 256 * MIB
 """Of a writable root, which is looked at and not bounded by the kernel: what a busy machine lets pass between
 two looks is within the slack."""
 DISK_FILES: Final = 2_000
-NOTHING_LEFT_S: Final = 30.0
 _AGENT: Final = """
 [agent]
 name = "{id}"
@@ -106,104 +103,10 @@ class Seen:
     listening: list[str] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
 
-
-class _Quiet:
-    def phase(self, phase: Phase) -> None:
-        pass
-
-    def cancelled(self) -> bool:
-        return False
-
-    def calls_until(self) -> float | None:
-        return None
-
-
-class _Beside:
-    """An attempt's control that also starts the sibling when the agent gets control."""
-
-    def __init__(self, control: AttemptControl, begin: Callable[[], Future[AttemptReport]]) -> None:
-        self._control, self._begin = control, begin
-        self.sibling: Future[AttemptReport] | None = None
-
-    def phase(self, phase: Phase) -> None:
-        self._control.phase(phase)
-        if phase is Phase.AGENT:
-            self.sibling = self._begin()
-
-    def cancelled(self) -> bool:
-        return self._control.cancelled()
-
-    def calls_until(self) -> float | None:
-        return self._control.calls_until()
-
-
-class Witness:
-    """The worker's attempt function with an honest sibling beside every attempt."""
-
-    def __init__(self, engine: Engine, runner: AttemptRunner, canary: HostCanary) -> None:
-        self._engine, self._runner, self._canary = engine, runner, canary
-        self.seen: dict[str, Seen] = {}
-
-    def __call__(self, order: AttemptOrder, control: AttemptControl) -> AttemptReport:
-        """Run both to their end, then wait until nothing of the hostile one is there any more."""
-        seen = self.seen[str(order.agent["name"])]
-        with ThreadPoolExecutor(1) as pool:
-            beside = _Beside(control, lambda: pool.submit(self._runner, _honest(order), _Quiet()))
-            report = self._runner(order, beside)
-            seen.sibling = None if beside.sibling is None else beside.sibling.result()
-        seen.order, seen.report = order, report
-        seen.left = left_of(self._engine, order)
-        seen.host = self._canary.problems()
-        return report
-
-    def unfit(
-        self, home: str, agent: Mapping[str, Any], image_id: str, mcp_servers: Sequence[Mapping[str, Any]]
-    ) -> str | None:
-        """As the runner's own."""
-        return self._runner.unfit(home, agent, image_id, mcp_servers)
-
-    def ready(self) -> bool:
-        """As the runner's own."""
-        return self._runner.ready()
-
-    def reap(self, home: str, is_live: Callable[[str], bool]) -> Any:
-        return self._runner.reap(home, is_live)
-
-    def close(self) -> list[str]:
-        return self._runner.close()
-
-
-def _honest(order: AttemptOrder) -> AttemptOrder:
-    """The same order for an agent that just does the work; it calls no model and is in no ledger."""
-    slot = new_id()
-    run = {"command": ["/opt/agent/start.sh", "sh", "/opt/agent/honest.sh"], "env": {}}
-    return replace(
-        order,
-        slot_id=slot,
-        attempt_id=new_id(),
-        agent={"kind": "exec", "name": "honest", "version": "1", "run": run},
-        caps=replace(order.caps, agent_wall_ms=60_000),
-        labels={**order.labels, "assize.attempt": f"{slot}/{order.token}"},
-        relay=None,
-    )
-
-
-def left_of(engine: Engine, order: AttemptOrder) -> list[str]:
-    """What still bears the attempt's label or id after at most 30 s: of the engine, and of the kernel."""
-    label = {"label": f"assize.attempt={order.labels['assize.attempt']}"}
-    until = time.monotonic() + NOTHING_LEFT_S
-    while True:
-        found = [f"container {one['Names']}" for one in engine.api.containers(all=True, filters=label)]
-        found += [f"image {one['Id']}" for one in engine.api.images(filters=label)]
-        found += [f"network {one['Name']}" for one in engine.api.networks(filters=label)]
-        found += [f"volume {one['Name']}" for one in engine.api.volumes(filters=label)["Volumes"] or []]
-        mounts = Path("/proc/self/mounts").read_text("utf-8").splitlines()
-        loops = [path.read_text("utf-8") for path in Path("/sys/block").glob("loop*/loop/backing_file")]
-        ids = (order.attempt_id.lower(), order.slot_id.lower())
-        found += [one for one in (*mounts, *loops) if any(name in one.lower() for name in ids)]
-        if not found or time.monotonic() >= until:
-            return found
-        time.sleep(0.05)
+    def take(self, one: Witnessed) -> None:
+        """What the worker saw of it."""
+        self.order, self.report, self.sibling = one.order, one.report, one.sibling
+        self.left, self.host = one.left, one.host
 
 
 def bill_what_was_asked(provider: Provider, shared: Any) -> Callable[[Taken], Any]:
@@ -235,6 +138,7 @@ class Siege:
     provider: Provider
     shared: Any
     runtime: str
+    engines: Engines
 
     def run(self, cases: Iterable[Case]) -> dict[str, Seen]:
         """Everything that was seen, by case id; every case's screening is closed and verified."""
@@ -243,20 +147,22 @@ class Siege:
         self.provider.answer = bill_what_was_asked(self.provider, self.shared)
         installation = self._installation(playable)
         canary, bystander = HostCanary(self.folder, self.engine), Bystander(self.engine)
-        witnesses: list[Witness] = []
         seen = {case.id: Seen(case) for case in playable}
+        told = self.folder / "told"
+        told.mkdir()
 
         def load() -> Witness:
-            witnesses.append(Witness(self.engine, AttemptRunner(), canary))
-            witnesses[-1].seen = seen
-            return witnesses[-1]
+            return Witness(self.engine, AttemptRunner(), canary, lambda one: seen[name_of(one)].take(one))
 
         try:
             pack = open_pack(self.folder / "pack")
             gate = check_pack(installation, pack, pack.tasks, parallel=2, say=_silent, oracle_runs=1)
             assert gate.admitted, gate
             launches = self._launches(installation, pack, playable)
-            bundles, warnings = _run(installation, list(launches.values()), load)
+            bundles, warnings = self._play(installation, list(launches.values()), load, told)
+            for path in told.iterdir():
+                one = pickle.loads(path.read_bytes())
+                seen[name_of(one)].take(one)
             for case_id, one in launches.items():
                 self._keep(installation, seen[case_id], one, bundles.get(one.screening_id))
                 seen[case_id].warnings = warnings
@@ -271,6 +177,23 @@ class Siege:
             installation.close()
             reap(self.engine, label, lambda found: False)
         return {**{case.id: Seen(case) for case in every}, **seen}
+
+    def _play(
+        self,
+        installation: Installation,
+        launches: list[Launch],
+        make_runner: Callable[[], Runner],
+        told: Path,
+    ) -> tuple[dict[str, Path], tuple[str, ...]]:
+        """Screening bundles by screening, and what needs a look; one that gave up is told by all."""
+        worker = [sys.executable, str(WORKER), str(told)]
+        try:
+            outcome = self.engines.run(
+                installation, launches, parallel=AT_ONCE, make_runner=make_runner, worker=worker
+            )
+        except HostUnfitError as error:
+            return {}, (error.message,)
+        return outcome.bundles, outcome.warnings
 
     def _installation(self, cases: Iterable[Case]) -> Installation:
         home = Home(self.folder / "home")
@@ -345,22 +268,9 @@ class Siege:
         seen.taken = [one for one in self.provider.taken if one.text == seen.case.id]
 
 
-def _run(
-    installation: Installation, launches: list[Launch], make_runner: Callable[[], Runner]
-) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """Screening bundles by screening, and what needs a look; a host that gave up is told by every case."""
-    try:
-        outcome = launching.run(
-            installation,
-            launches,
-            parallel=AT_ONCE,
-            progress=lambda event: None,
-            guard=lambda engine: nullcontext(),
-            make_runner=make_runner,
-        )
-    except HostUnfitError as error:
-        return {}, (error.message,)
-    return outcome.bundles, outcome.warnings
+def name_of(one: Witnessed) -> str:
+    """The case's id, which is its agent's name."""
+    return str(one.order.agent["name"])
 
 
 def file_of(case: Case) -> str:

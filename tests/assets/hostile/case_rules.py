@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from orchestrator.certificates.verdict import Verdict
 from orchestrator.ledger.states import SlotState
 from scoring.vocabulary import Outcome, Reason
-
-if TYPE_CHECKING:
-    from tests.assets.hostile.case_house import Seen
-else:
-    from hostile_case_house import Seen
+from tests.assets.hostile.case_house import Seen
 
 MIB: Final = 1 << 20
 KEY: Final = b"sk-siege-77d1f0c2a9"

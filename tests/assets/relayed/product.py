@@ -9,15 +9,11 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from orchestrator.home import Home
 from orchestrator.screenings.installation import Installation
-
-if TYPE_CHECKING:
-    from tests.assets.relayed.house import INSIDE, MODEL, NAME, WANT_DONE, sheet, write_accounts
-else:  # the name under which a conftest has loaded it
-    from relayed_house import INSIDE, MODEL, NAME, WANT_DONE, sheet, write_accounts
+from tests.assets.relayed.house import INSIDE, MODEL, NAME, WANT_DONE, sheet, write_accounts
 
 TASK: Final = """
 version = "1.0"

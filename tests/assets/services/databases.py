@@ -9,6 +9,7 @@ Nothing else of it changes: a home whose database nobody names has one on a serv
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:  # most sessions need no server
 SQLITE: Final = "sqlite"
 POSTGRESQL: Final = "postgresql"
 FIXTURE: Final = "databases"
+ENGINES: Final = "engines"
+DATABASE_OF: Final = {"local": SQLITE, "celery": POSTGRESQL}
+"""The two ways in which Assize is run: one machine with a file, many hosts with a server."""
 ON_BOTH_ALREADY: Final = "ledger_url"
 """The fixture of tests that open a ledger without a home."""
 _STATED: Final = vars(Home)["database_url"].fget
@@ -69,18 +73,28 @@ def databases(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == SQLITE:
         yield SQLITE
         return
-    _databases.server = request.getfixturevalue("postgres_server")
+    with on_server(request.getfixturevalue("postgres_server")):
+        yield POSTGRESQL
+
+
+@contextmanager
+def on_server(server: PostgresServer) -> Iterator[None]:
+    """Homes of tests that want PostgreSQL have their databases there, dropped at the end."""
+    before = _databases.server
+    _databases.server = server
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Home, "database_url", property(_databases.url))
-        yield POSTGRESQL
-        _databases.drop_below(Path("/"))
-    _databases.server = None
+        yield
+        if before is None:
+            _databases.drop_below(Path("/"))
+    _databases.server = before
 
 
 def wanted_by(item: pytest.Item) -> str:
-    """The database that a test runs on."""
+    """The database that a test runs on: `databases` says it, or the engine that `engines` gives it."""
     callspec = getattr(item, "callspec", None)
-    return str(callspec.params.get(FIXTURE, SQLITE)) if callspec else SQLITE
+    params = callspec.params if callspec else {}
+    return str(DATABASE_OF[params[ENGINES]] if ENGINES in params else params.get(FIXTURE, SQLITE))
 
 
 def begin(item: pytest.Item) -> None:
@@ -95,7 +109,7 @@ def every_ledger_is_accounted_for(request: pytest.FixtureRequest) -> Iterator[No
     yield
     if folder is None:
         return
-    said = {FIXTURE, ON_BOTH_ALREADY} & set(request.fixturenames) or request.node.get_closest_marker(
+    said = {FIXTURE, ENGINES, ON_BOTH_ALREADY} & set(request.fixturenames) or request.node.get_closest_marker(
         "only_on"
     )
     if not said or _databases.wanted == POSTGRESQL:

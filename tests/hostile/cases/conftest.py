@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from tests.assets.services.engines import Engines
     from workers.sandbox.client import Engine
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -22,15 +22,8 @@ RUNTIMES = ("runc", "runsc")
 
 
 def _load(family: str, name: str) -> ModuleType:
-    """A module of an assets folder; loaded once, under a name by which its neighbours find it."""
-    full = f"{family}_{name}"
-    if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, ASSETS / family / f"{name}.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[full] = module
-        spec.loader.exec_module(module)
-    return sys.modules[full]
+    """A module of an assets folder."""
+    return importlib.import_module(f"tests.assets.{family}.{name}")
 
 
 def _cases() -> tuple[dict[str, Any], list[Path]]:
@@ -69,9 +62,6 @@ def hostile_part() -> Callable[[str], ModuleType]:
     """Gives a module of the suite by its name: `case_format`, `case_canaries`, `case_house`, `case_rules`."""
 
     def part(name: str) -> ModuleType:
-        _load("relayed", "provider"), _load("relayed", "house")
-        for one in ("case_format", "case_canaries", "case_house", "case_rules"):
-            _load("hostile", one)
         return _load("hostile", name)
 
     return part
@@ -79,7 +69,10 @@ def hostile_part() -> Callable[[str], ModuleType]:
 
 @pytest.fixture(scope="session")
 def played(
-    tmp_path_factory: pytest.TempPathFactory, engine: Engine, hostile_part: Callable[[str], ModuleType]
+    tmp_path_factory: pytest.TempPathFactory,
+    engine: Engine,
+    engines: Engines,
+    hostile_part: Callable[[str], ModuleType],
 ) -> Callable[[str], Mapping[str, Any]]:
     """What was seen of all cases under a runtime, by case id; they are run when the first is asked for."""
     done: dict[str, Mapping[str, Any]] = {}
@@ -94,8 +87,8 @@ def played(
             ]
             provider = shared.Provider()
             try:
-                folder = tmp_path_factory.mktemp(f"siege-{runtime}")
-                done[runtime] = house.Siege(folder, engine, provider, shared, runtime).run(cases)
+                folder = tmp_path_factory.mktemp(f"siege-{engines.name}-{runtime}")
+                done[runtime] = house.Siege(folder, engine, provider, shared, runtime, engines).run(cases)
             finally:
                 provider.close()
         return done[runtime]

@@ -1,0 +1,140 @@
+"""On which engine a screening of the tests runs: in the process itself, or by workers of many hosts.
+
+A test that screens through the product asks for `engines` and runs twice: `local` with the ledger in a file,
+`celery` with a Redis server, a ledger on PostgreSQL and a worker process of its own for every screening.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.assets.services.databases import environment_of, on_server
+from tests.assets.services.own import as_user
+
+if TYPE_CHECKING:  # a session without such tests needs none of it
+    from orchestrator.screenings.attempts import Runner
+    from orchestrator.screenings.installation import Installation
+    from orchestrator.screenings.launch import Launch, Outcome
+
+ROOT: Final = Path(__file__).parents[3]
+LOCAL: Final = "local"
+CELERY: Final = "celery"
+PROGRAM: Final = (sys.executable, "-c", "from orchestrator.cli.main import main; main()")
+"""`assize` of this very checkout."""
+_ENDS_WITHIN_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a command line has to be told of engine and database: variables, and words of `screen`."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    words: Sequence[str] = ()
+
+
+class Engines:
+    """One of the two; its name is the word of `assize screen --engine`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @contextmanager
+    def serving(
+        self, home: Path, *, slots: int = 2, worker: Sequence[str] = (*PROGRAM, "worker", "run")
+    ) -> Iterator[Told]:
+        """While it lasts, tries of that home are run. `worker` is the program, its options follow."""
+        if self.name == LOCAL:
+            yield Told(environment_of(home))
+            return
+        from tests.assets.services.redis import RedisServer
+
+        redis = RedisServer(appendonly=True)
+        try:
+            redis.start()
+            told = Told(
+                {**environment_of(home), "ASSIZE_BROKER_URL": redis.url, "PYTHONPATH": str(ROOT)},
+                ("--engine", CELERY),
+            )
+            with _worker([*worker, "--slots", str(slots)], home, told.environment):
+                yield told
+        finally:
+            redis.close()
+
+    def run(
+        self,
+        installation: Installation,
+        launches: Sequence[Launch],
+        *,
+        parallel: int,
+        make_runner: Callable[[], Runner] | None = None,
+        worker: Sequence[str] = (*PROGRAM, "worker", "run"),
+    ) -> Outcome:
+        """Run planned screenings to their end: attempts by `make_runner` here, or by `worker` elsewhere."""
+        from orchestrator.screenings.attempts import load_runner
+        from orchestrator.screenings.hosts import run_on_hosts
+        from orchestrator.screenings.launch import run
+
+        if self.name == LOCAL:
+            return run(
+                installation,
+                launches,
+                parallel=parallel,
+                progress=lambda event: None,
+                guard=lambda engine: nullcontext(),
+                make_runner=make_runner or load_runner,
+            )
+        with self.serving(installation.home.root, slots=parallel, worker=worker) as told:
+            return run_on_hosts(
+                installation,
+                launches,
+                broker=told.environment["ASSIZE_BROKER_URL"],
+                host_name="tests",
+                progress=lambda event: None,
+                guard=lambda engine: nullcontext(),
+                say=lambda line: None,
+            )
+
+
+@contextmanager
+def _worker(command: Sequence[str], home: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """A worker process, which ends in good order; what it said is beside the home."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("ASSIZE_")}
+    with (home.parent / "worker.log").open("ab") as log:
+        process = subprocess.Popen(
+            as_user(command, None, on_parent_death="KILL"),
+            env={**kept, **environment, "ASSIZE_HOME": str(home)},
+            cwd=home.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            yield
+            assert process.poll() is None, (home.parent / "worker.log").read_text(errors="replace")[-4000:]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(_ENDS_WITHIN_S) == 0
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+@pytest.fixture(scope="session", params=[LOCAL, CELERY])
+def engines(request: pytest.FixtureRequest) -> Iterator[Engines]:
+    """The engine of every screening of the test, and with it the database of every home."""
+    if request.param == LOCAL:
+        yield Engines(LOCAL)
+        return
+    with on_server(request.getfixturevalue("postgres_server")):
+        yield Engines(CELERY)
