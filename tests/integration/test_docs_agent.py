@@ -7,7 +7,6 @@ an address of `providers.toml`, with a key.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import pytest
 
 from orchestrator.home import Home
 from orchestrator.screenings.installation import Installation
+from tests.assets.services.engines import Engines
 from workers.rehearsal.process import RehearsalProcess
 from workers.sandbox.client import Engine
 from workers.sandbox.reaper import reap
@@ -74,19 +74,12 @@ class Place:
     """A folder with `my-agent.toml`, `bundle/`, `my-tasks/` and a home."""
 
     folder: Path
+    engines: Engines
 
     def assize(self, *arguments: str) -> Ran:
         """The program as a process of its own, in that folder and without a key in its environment."""
-        script = "from orchestrator.cli.main import main; main()"
         unset = ("ASSIZE_", "OPENAI_", "ANTHROPIC_", "GEMINI_")
-        environment = {name: text for name, text in os.environ.items() if not name.startswith(unset)}
-        done = subprocess.run(
-            [sys.executable, "-c", script, "--home", str(self.folder / "home"), *arguments],
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd=self.folder,
-        )
+        done = self.engines.assize(self.folder / "home", *arguments, unset=unset)
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def screen(self, *arguments: str) -> Ran:
@@ -101,7 +94,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory, engine: Engine, engines: Engines) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("docs-agent")
     (folder / "home").mkdir()
     (folder / "my-agent.toml").write_text(block("agents.md", "toml"))
@@ -115,7 +108,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[
     (task / "instruction.md").write_text("Create hello.txt with the word hello in it.\n")
     (task / "tests" / "test.sh").write_text(TEST)
     (task / "solution" / "solve.sh").write_text("#!/bin/sh\necho hello > hello.txt\n")
-    yield Place(folder)
+    yield Place(folder, engines)
     # A home keeps the volumes of its agents' bundles; this one is thrown away.
     installation = Installation.open(Home(folder / "home"))
     installation.close()

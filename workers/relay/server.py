@@ -23,6 +23,7 @@ from workers.relay.upstream import Upstream
 SOCKET_NAME: Final = "relay.sock"
 _HEADER_LIMIT: Final = 1 << 16
 _ANYBODY: Final = 0o666
+_ENTERABLE: Final = 0o755
 """Mode of a lane's socket. Who may reach it is decided by its folder, which only the forwarder mounts."""
 
 
@@ -65,6 +66,7 @@ class Relay:
         runner = web.ServerRunner(server, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         order.socket_dir.mkdir(parents=True, exist_ok=True)
+        os.chmod(order.socket_dir, _ENTERABLE)  # whatever the worker's umask; the folder around it is private
         path = order.socket_dir / SOCKET_NAME
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

@@ -7,7 +7,6 @@ not remove what dead attempts left: the siblings are in no ledger, so it would t
 
 from __future__ import annotations
 
-import os
 import pickle
 import platform
 import sys
@@ -56,5 +55,4 @@ def main(folder: Path, slots: int) -> int:
 
 
 if __name__ == "__main__":
-    os.umask(0o077)
     sys.exit(main(Path(sys.argv[1]), int(sys.argv[3])))

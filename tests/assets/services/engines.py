@@ -70,6 +70,23 @@ class Engines:
         finally:
             redis.close()
 
+    def assize(
+        self, home: Path, *arguments: str, unset: tuple[str, ...] = ("ASSIZE_",)
+    ) -> subprocess.CompletedProcess[str]:
+        """The program as a process of its own, with a worker beside it where it is to screen."""
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(unset)}
+        screens = arguments[0] == "screen"
+        with self.serving(home) if screens else nullcontext(Told(environment_of(home))) as told:
+            return subprocess.run(
+                [*PROGRAM, "--home", str(home), *arguments, *told.words],
+                capture_output=True,
+                text=True,
+                env={**kept, **told.environment},
+                # Not the repository, which would be searched for modules before the installation.
+                cwd=home.parent,
+                check=False,
+            )
+
     def run(
         self,
         installation: Installation,

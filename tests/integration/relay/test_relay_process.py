@@ -8,7 +8,8 @@ import json
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+import stat
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,27 @@ def _let_through(bench: Any) -> None:
 
 def soon(work: Any) -> Any:
     return asyncio.run(asyncio.wait_for(work, SOON_S))
+
+
+@pytest.fixture
+def strict_umask() -> Iterator[None]:
+    """As a service manager that lets nobody else read what a service writes."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("strict_umask")
+def test_a_strict_umask_does_not_shut_a_sandbox_out(open_bench: Benches) -> None:
+    """Whatever user a sandbox has, it comes through the socket's folder; what is around that stays shut."""
+    bench = open_bench(PRICES, ANSWER, {"model-a": "openai"})
+    lane = second_lane(bench, "strict")
+    modes = [
+        stat.S_IMODE(path.stat().st_mode)
+        for path in (lane.socket, lane.socket.parent, bench.folder / "strict")
+    ]
+    assert modes == [0o666, 0o755, 0o700]
+    bench.close()
 
 
 def test_the_platforms_money_is_never_the_agents(open_bench: Benches) -> None:

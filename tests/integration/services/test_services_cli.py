@@ -15,6 +15,7 @@ import pytest
 from orchestrator.home import Home
 from orchestrator.ledger.subnets import leases
 from orchestrator.screenings.installation import Installation
+from tests.assets.services.engines import Engines
 from workers.sandbox.client import Engine
 
 pytestmark = pytest.mark.docker
@@ -46,12 +47,14 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_the_gate_admits_it_and_a_screening_passes(tmp_path: Path, pack: Path, engine: Engine) -> None:
+def test_the_gate_admits_it_and_a_screening_passes(
+    tmp_path: Path, pack: Path, engine: Engine, engines: Engines
+) -> None:
     """Issue 6, deliver 8: admitted by the gate, screened by the oracle, certified; and nothing is left."""
     home = tmp_path / "home"
-    checked = assize(home, "packs", "check", str(pack), "--json")
+    checked = engines.assize(home, "packs", "check", str(pack), "--json")
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    done = assize(home, "screen", str(pack), "--agent", "oracle", "--tries", "1", "--json")
+    done = engines.assize(home, "screen", str(pack), "--agent", "oracle", "--tries", "1", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     (screening,) = json.loads(done.stdout)["screenings"]
     installation = Installation.open(Home(home))
@@ -63,7 +66,7 @@ def test_the_gate_admits_it_and_a_screening_passes(tmp_path: Path, pack: Path, e
     finally:
         installation.close()
     bundle = home / "certificates" / screening["screening"] / "screening.zip"
-    verified = assize(home, "verify", str(bundle), "--json")
+    verified = engines.assize(home, "verify", str(bundle), "--json")
     assert verified.returncode == 0, verified.stdout
     assert json.loads(verified.stdout)["accounting"]["passed"] == 1
 
