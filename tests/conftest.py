@@ -21,6 +21,7 @@ from scoring.vocabulary import Phase
 from tests.assets.services import databases as on
 from tests.assets.services import engines as by
 from tests.assets.services import fixtures as services
+from tests.assets.services import schedule
 
 if TYPE_CHECKING:  # unit tests need no Docker SDK
     from workers.attempt.runner import AttemptRunner
@@ -57,8 +58,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test that is about one database does not run on the other."""
+    """A test that is about one database does not run on the other; what belongs together stays together."""
     on.only_where_it_belongs(config, items)
+    schedule.share_out(config, items)
 
 
 class Control:

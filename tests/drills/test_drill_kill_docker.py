@@ -23,9 +23,10 @@ from orchestrator.ledger import invariants, queries
 from orchestrator.ledger.records import certificates
 from orchestrator.screenings.installation import Installation
 from scoring.vocabulary import Outcome
+from tests.assets.services.databases import environment_of
 from workers.sandbox.client import Engine
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("databases")]
 
 SOLVE = "#!/bin/bash\nsleep 1\necho done > /app/out.txt\n"
 TEST = "#!/bin/bash\n[ -f /app/out.txt ]; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
@@ -66,7 +67,29 @@ def command(home: Path, pack: Path) -> list[str]:
 
 def start(home: Path, pack: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command(home, pack), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command(home, pack),
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def environment(home: Path) -> dict[str, str]:
+    """This process's own, and where the home's ledger is."""
+    return {**os.environ, **environment_of(home)}
+
+
+def again_and_whole(home: Path, pack: Path) -> subprocess.CompletedProcess[str]:
+    """The same command once more, to its end."""
+    return subprocess.run(
+        command(home, pack),
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
 
 
@@ -118,7 +141,7 @@ def test_kill_9_then_the_same_command(tmp_path: Path, engine: Engine, event: str
     """distribution.md section 5: the restart takes the dead attempts over at once."""
     home, pack = tmp_path / "home", make_tasks(tmp_path / "tasks", ("alpha", "beta"))
     first = kill_when(start(home, pack), wanted, event)
-    again = subprocess.run(command(home, pack), capture_output=True, text=True, timeout=300, check=False)
+    again = again_and_whole(home, pack)
     assert again.returncode == 0, again.stderr
     second = [json.loads(line) for line in again.stdout.splitlines()]
 
@@ -143,6 +166,7 @@ def test_kill_9_then_the_same_command(tmp_path: Path, engine: Engine, event: str
     bundle = home / "certificates" / screening_id / "screening.zip"
     verified = subprocess.run(
         [str(Path(sys.executable).with_name("assize")), "--home", str(home), "verify", str(bundle), "--json"],
+        env=environment(home),
         capture_output=True,
         text=True,
         check=False,
@@ -165,7 +189,7 @@ def test_ctrl_c_drains_and_the_same_command_goes_on(tmp_path: Path, engine: Engi
     events = [json.loads(line)["event"] for line in rest.splitlines()]
     assert process.returncode == 130
     assert "draining" in events and "drained" in events
-    again = subprocess.run(command(home, pack), capture_output=True, text=True, timeout=300, check=False)
+    again = again_and_whole(home, pack)
     assert again.returncode == 0, again.stderr
     installation = Installation.open(Home(home))
     try:

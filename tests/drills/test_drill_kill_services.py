@@ -21,9 +21,10 @@ from orchestrator.ledger import invariants, queries
 from orchestrator.ledger.subnets import leases
 from orchestrator.screenings.installation import Installation
 from scoring.vocabulary import Outcome
+from tests.assets.services.databases import environment_of
 from workers.sandbox.client import Engine
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("databases")]
 
 ASSETS = Path(__file__).parents[1] / "assets" / "services"
 
@@ -59,8 +60,14 @@ def of_home(engine: Engine, label: str) -> dict[str, list[str]]:
 def test_kill_9_among_services(tmp_path: Path, engine: Engine) -> None:
     """Killed when an agent has just begun: its services run on until the next start, and no longer."""
     home, pack = tmp_path / "home", make_pack(tmp_path / "pack")
+    environment = {**os.environ, **environment_of(home)}
     process = subprocess.Popen(
-        command(home, pack), stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path
+        command(home, pack),
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=tmp_path,
     )
     watchdog = threading.Timer(240, process.kill)
     watchdog.start()
@@ -82,7 +89,13 @@ def test_kill_9_among_services(tmp_path: Path, engine: Engine) -> None:
         installation.close()
 
     again = subprocess.run(
-        command(home, pack), capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path
+        command(home, pack),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=tmp_path,
     )
     assert again.returncode == 0, again.stderr
     installation = Installation.open(Home(home))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.assets.relayed.product import Product
     from tests.assets.relayed.provider import Provider
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("databases")]
 
 KEY = "sk-house-0123456789abcdef"
 EXACT_NUSD = 30_000

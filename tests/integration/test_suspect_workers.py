@@ -16,8 +16,9 @@ from orchestrator.cli.main import main
 from orchestrator.home import Home
 from orchestrator.ledger.models import HostOwner
 from orchestrator.screenings.installation import Installation
+from tests.assets.services.databases import environment_of
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("databases")]
 ROOT = Path(__file__).parents[2]
 WORKER = ROOT / "tests" / "assets" / "faults" / "worker_on_host.py"
 MINUTES_S = 300
@@ -46,7 +47,7 @@ def worker(tmp_path: Path, pack: Path, machine: str, *flags: str) -> dict[str, A
     words = [sys.executable, str(WORKER), str(tmp_path / "home"), str(pack), str(name), *flags]
     done = subprocess.run(
         ["unshare", "--mount", *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment_of(tmp_path / "home")},
         capture_output=True,
         text=True,
         timeout=MINUTES_S,

@@ -53,6 +53,10 @@ class Freezer:
     def is_frozen(self) -> bool:
         """Whether every process inside stands still."""
         if self.legacy:
+            if self._switch.read_text().strip() == "FREEZING":
+                # The kernel passes over who forks in that very moment (vfork), for ever: it has to be asked
+                # again (measured: a shell's loop of commands stood half frozen until then).
+                self.freeze()
             return self._switch.read_text().strip() == "FROZEN"
         return "frozen 1" in (self.folder / "cgroup.events").read_text().splitlines()
 

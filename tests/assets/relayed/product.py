@@ -14,6 +14,7 @@ from typing import Any, Final
 from orchestrator.home import Home
 from orchestrator.screenings.installation import Installation
 from tests.assets.relayed.house import INSIDE, MODEL, NAME, WANT_DONE, sheet, write_accounts
+from tests.assets.services.databases import environment_of
 
 TASK: Final = """
 version = "1.0"
@@ -81,7 +82,8 @@ class Product:
         """Start the screening; the same command resumes it. Both outputs go to files beside the home."""
         files = ("--agent", str(self.folder / "agent.toml"), "--prices", str(self.folder / "prices.json"))
         command = self.command("screen", str(self.folder / "pack"), *files, "--tries", "1", "--jsonl")
-        environment = {name: text for name, text in os.environ.items() if not name.startswith("ASSIZE_")}
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("ASSIZE_")}
+        environment = {**kept, **environment_of(self.home)}
         with (self.folder / "out").open("ab") as out, (self.folder / "err").open("ab") as err:
             return subprocess.Popen(
                 command,
@@ -105,7 +107,12 @@ class Product:
     def said(self, *arguments: str) -> Any:
         """The JSON that another command prints; it must end well."""
         done = subprocess.run(
-            self.command(*arguments, "--json"), capture_output=True, text=True, check=False, cwd=self.folder
+            self.command(*arguments, "--json"),
+            env={**os.environ, **environment_of(self.home)},
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.folder,
         )
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
         return json.loads(done.stdout)

@@ -21,11 +21,12 @@ from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.invariants import violations
 from orchestrator.screenings.installation import Installation
+from tests.assets.services.databases import environment_of
 from tests.assets.services.own import wait_until
 from tests.assets.services.redis import RedisServer
 from workers.sandbox.client import Engine
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("databases")]
 ASSIZE = [sys.executable, "-c", "from orchestrator.cli.main import main; main()"]
 SCREEN = ["screen", "coding-core", "--task", "cron-next-run", "--agent", "oracle", "--agent", "nop"]
 WITHIN_S = 180.0
@@ -42,6 +43,7 @@ class Program:
             "PYTHONPATH": root,
             "ASSIZE_HOME": str(home),
             "ASSIZE_BROKER_URL": broker,
+            **environment_of(home),
         }
         self.processes: list[subprocess.Popen[str]] = []
 

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -39,6 +36,7 @@ from orchestrator.screenings.orders import plain_agent
 from orchestrator.screenings.relaying import Metering
 from orchestrator.screenings.wires import wire_of
 from sandbox_images.host import apt_install
+from tests.assets.services.engines import Engines
 from workers.attempt.runner import AttemptRunner
 from workers.rehearsal.script import find_script
 from workers.sandbox.client import Engine
@@ -176,19 +174,11 @@ def seen_in() -> Callable[[EvidenceStore, str | None], Seen]:
 
 
 @pytest.fixture
-def assize() -> Callable[..., tuple[int, Any, str]]:
+def assize(engines: Engines) -> Callable[..., tuple[int, Any, str]]:
     """The program as a process of its own: exit code, its JSON (None without any), its messages."""
 
     def run(home: Path, *arguments: str) -> tuple[int, Any, str]:
-        script = "from orchestrator.cli.main import main; main()"
-        environment = {name: text for name, text in os.environ.items() if not name.startswith("ASSIZE_")}
-        done = subprocess.run(
-            [sys.executable, "-c", script, "--home", str(home), *arguments, "--json"],
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd=home.parent,
-        )
+        done = engines.assize(home, *arguments, "--json")
         return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
     return run

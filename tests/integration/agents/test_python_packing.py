@@ -45,6 +45,7 @@ def interpreter(engine: Engine, base_image: str) -> Interpreter:
     return Interpreter(engine.api, base_image)
 
 
+@pytest.mark.only_on("sqlite", "nothing is planned, so nothing is asked of the ledger")
 def test_a_python_runs_in_an_image_that_has_another(
     interpreter: Interpreter, engine: Engine, installation: Installation, base_image: str, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ times = 1000
 """
 
 
+@pytest.mark.only_on("sqlite", "a self-test plans nothing, so nothing is asked of the ledger")
 @pytest.mark.parametrize("image", [BASE_IMAGE, OTHER_BASE])
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_two_turn_task_works(

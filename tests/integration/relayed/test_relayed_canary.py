@@ -174,6 +174,7 @@ def test_the_search_finds_what_it_is_for() -> None:
     assert found_in(b"sk-canary/7 is cut short enough") == []
 
 
+@pytest.mark.usefixtures("databases")
 def test_no_key_is_reachable_or_left_anywhere(
     tmp_path: Path, provider: Provider, relayed: Callable[[str], ModuleType], engine: Engine
 ) -> None:

@@ -23,6 +23,9 @@ pytestmark = pytest.mark.docker
 ASSETS = Path(__file__).parents[2] / "assets" / "services"
 
 
+AS_ELSEWHERE = pytest.mark.only_on("sqlite", "nothing is planned, so nothing is asked of the ledger")
+
+
 def assize(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The program as a process of its own."""
     script = "from orchestrator.cli.main import main; main()"
@@ -71,6 +74,7 @@ def test_the_gate_admits_it_and_a_screening_passes(
     assert json.loads(verified.stdout)["accounting"]["passed"] == 1
 
 
+@AS_ELSEWHERE
 def test_what_is_run_differently_is_shown_before(tmp_path: Path, pack: Path) -> None:
     """`packs show` lists the services with their limits; nothing has been run or built for it."""
     shown = assize(tmp_path / "home", "packs", "show", str(pack), "--json")
@@ -81,6 +85,7 @@ def test_what_is_run_differently_is_shown_before(tmp_path: Path, pack: Path) -> 
     assert "the default is used for GREETING" in text
 
 
+@AS_ELSEWHERE
 @pytest.mark.parametrize("arguments", [("--disk", "strict"), ("--runtime", "runsc")])
 def test_conditions_that_services_cannot_have(tmp_path: Path, pack: Path, arguments: tuple[str, ...]) -> None:
     """Refused before anything is built, by task; the condition is never given up quietly."""
@@ -89,6 +94,7 @@ def test_conditions_that_services_cannot_have(tmp_path: Path, pack: Path, argume
     assert "tasks with several containers need a writable disk and runc: ask-store" in refused.stderr
 
 
+@AS_ELSEWHERE
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
@@ -108,6 +114,7 @@ def test_what_is_refused_is_refused_by_key(tmp_path: Path, pack: Path, lines: st
     assert f"environment/docker-compose.yaml: {said}" in refused.stderr
 
 
+@AS_ELSEWHERE
 def test_images_of_services_are_pinned_and_one_without_limits_is_refused(tmp_path: Path, pack: Path) -> None:
     """Built into the same lock as the task's image; a volume of an image would be written without a limit."""
     home = tmp_path / "home"
