@@ -51,13 +51,14 @@ class Freezer:
         self._switch.write_text("FROZEN" if self.legacy else "1")
 
     def is_frozen(self) -> bool:
-        """Whether every process inside stands still."""
+        """Whether every process inside stands still; as long as not, the kernel is asked again."""
         if self.legacy:
-            if self._switch.read_text().strip() == "FREEZING":
+            said = self._switch.read_text().strip()
+            if said == "FREEZING":
                 # The kernel passes over who forks in that very moment (vfork), for ever: it has to be asked
                 # again (measured: a shell's loop of commands stood half frozen until then).
                 self.freeze()
-            return self._switch.read_text().strip() == "FROZEN"
+            return said == "FROZEN"
         return "frozen 1" in (self.folder / "cgroup.events").read_text().splitlines()
 
     def thaw(self) -> None:

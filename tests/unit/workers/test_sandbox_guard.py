@@ -175,6 +175,7 @@ def test_both_forms_of_the_freezer(cgroup: tuple[Path, Callable[[bool], None], s
     assert (folder / switch).read_text() in ("FROZEN", "1")
     kernel(False)
     assert not freezer.is_frozen()
+    assert (folder / switch).read_text() in ("FROZEN", "1"), "one that stood half way is asked again"
     kernel(True)
     assert freezer.is_frozen()
     freezer.thaw()
