@@ -58,14 +58,16 @@ def init(context: click.Context, secrets: Path, env_file: Path, as_json: bool) -
       assize compose init --env-file /etc/assize/env --secrets /etc/assize/secrets --json
     """
     from orchestrator.screenings.images import open_store
-    from orchestrator.stack.secret_files import write_secrets
+    from orchestrator.stack.secret_files import ACL, FILES, write_secrets
     from orchestrator.stack.settings_file import write_settings
     from sandbox_images.errors import ImageError
-    from sandbox_images.stack.images import APP, POSTGRES, REDIS, ensure_stack_images
+    from sandbox_images.stack.images import APP, FLOWER, POSTGRES, REDIS, ensure_stack_images
 
     folder = secrets.absolute()
-    drawn = write_secrets(folder)
-    say(f"  secrets {'drawn' if drawn else 'kept'}: {folder}")
+    written = write_secrets(folder)
+    say(f"  secrets {'drawn' if written else 'kept'}: {folder}")
+    if ACL in written and len(written) < len(FILES):
+        say("  Redis knows a new user after: docker compose restart redis")
     store = open_store(home_of(context).prepare(), lambda line: say(f"  {line}"))
     try:
         images = ensure_stack_images(store, TREE)
@@ -76,6 +78,7 @@ def init(context: click.Context, secrets: Path, env_file: Path, as_json: bool) -
         store.client.close()
     settings = {
         "ASSIZE_IMAGE": images[APP],
+        "ASSIZE_FLOWER_IMAGE": images[FLOWER],
         "ASSIZE_REDIS_IMAGE": images[REDIS],
         "ASSIZE_POSTGRES_IMAGE": images[POSTGRES],
         "ASSIZE_SECRETS": str(folder),
@@ -83,7 +86,8 @@ def init(context: click.Context, secrets: Path, env_file: Path, as_json: bool) -
     }
     changed = write_settings(env_file.absolute(), settings)
     if as_json:
-        emit(INIT_SCHEMA, {"secrets": str(folder), "drawn": drawn, "settings": settings, "changed": changed})
+        told = {"secrets": str(folder), "drawn": bool(written), "settings": settings, "changed": changed}
+        emit(INIT_SCHEMA, told)
         return
     for name, identifier in images.items():
         click.echo(cell(f"{name}  {identifier}"))

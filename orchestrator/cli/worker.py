@@ -75,6 +75,13 @@ command.add_command(health)
     "--hardware-class", metavar="CLASS", help="Hardware class whose tries it takes. [default: this host's]"
 )
 @click.option(
+    "--task-events",
+    is_flag=True,
+    envvar="ASSIZE_TASK_EVENTS",
+    show_envvar=True,
+    help="Tell tools that watch Celery, such as Flower, of every message. They can look and not steer.",
+)
+@click.option(
     "--log",
     type=click.Choice(["text", "json"]),
     default="text",
@@ -120,6 +127,7 @@ def run(context: click.Context, /, **options: Any) -> None:
         open_shop=lambda ledger: Workshop(home, ledger),
         reaper=caretaker.callbacks,
         tidy=caretaker.tidy,
+        task_events=options["task_events"],
         on_ready=lambda _: say(f"ready: {setup.slots} slots of {own}, {len(setup.queues)} queues"),
     )
     try:

@@ -10,11 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from orchestrator.ids import new_id
+from orchestrator.ledger import waits
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.history import INSERT_EVENT, event_row
 from orchestrator.ledger.models import Attempt, Host, HostOwner, Screening, TrySlot, Worker
-from orchestrator.ledger.placement import Size, require_room
-from orchestrator.ledger.providers import require_place
+from orchestrator.ledger.placement import Size, refusal
+from orchestrator.ledger.providers import ProviderFullError, require_place
 from orchestrator.ledger.retry import retried
 from orchestrator.ledger.states import AttemptState, ScreeningState, SlotState
 from scoring.vocabulary import Phase
@@ -112,19 +113,34 @@ _CLAIM_ON_HOST: Final = _CLAIM_MESSAGE.where(sa.not_(_DRAINING.exists()))
 _INSERT_ATTEMPT: Final = sa.insert(Attempt)
 
 
-@retried
 def claim(ledger: Ledger, screening_id: str, owner_id: str, *, lease_ms: int) -> Claim | None:
     """Transition 3 on the first queued slot of the screening that may start now; None if there is none.
 
-    Raises `ProviderFullError` where a provider of the screening has no place; nothing is claimed then.
+    Raises `ProviderFullError` where a provider of the screening has no place for it; nothing is claimed then,
+    and that the screening waits is noted.
     """
+    try:
+        return _claim_next(ledger, screening_id, owner_id, lease_ms)
+    except ProviderFullError:
+        _note_wait(ledger, screening_id)
+        raise
+
+
+@retried
+def _note_wait(ledger: Ledger, screening_id: str) -> None:
+    with ledger.unit_of_work() as connection:
+        waits.note(connection, [screening_id], ledger.clock(connection))
+
+
+@retried
+def _claim_next(ledger: Ledger, screening_id: str, owner_id: str, lease_ms: int) -> Claim | None:
     with ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
         row = connection.execute(_CLAIM_NEXT, {"screening": screening_id, "now": now}).first()
         if row is None:
             return None
         # Asked after the claim: where no limit holds, which is the rule, it costs no query.
-        require_place(connection, row.providers)
+        require_place(connection, screening_id, row.providers, now)
         return _claimed(connection, row, owner_id, lease_ms, now)
 
 
@@ -142,18 +158,23 @@ def claim_message(
     """Transition 3 for a message `{slot, generation}`; None refuses it quietly (stale or duplicate).
 
     Nothing is claimed for a worker whose host is draining. With `room`, the size of that host, raises
-    `HostFullError` for a try that does not fit beside what all workers of the host run.
+    `HostFullError` for a try that does not fit beside what all workers of the host run, or is in the way of
+    one that waits there for long.
     """
     with ledger.unit_of_work() as connection:
+        refused = None
         if worker_id is not None and room is not None:
-            require_room(connection, slot_id, worker_id, room)
-        now = ledger.clock(connection)
-        values = {"slot": slot_id, "expected_generation": generation, "now": now}
-        if worker_id is None:
-            row = connection.execute(_CLAIM_MESSAGE, values).first()
-        else:
-            row = connection.execute(_CLAIM_ON_HOST, {**values, "worker": worker_id}).first()
-        return None if row is None else _claimed(connection, row, owner_id, lease_ms, now)
+            refused = refusal(ledger, connection, slot_id, worker_id, room)
+        if refused is None:
+            now = ledger.clock(connection)
+            values = {"slot": slot_id, "expected_generation": generation, "now": now}
+            if worker_id is None:
+                row = connection.execute(_CLAIM_MESSAGE, values).first()
+            else:
+                row = connection.execute(_CLAIM_ON_HOST, {**values, "worker": worker_id}).first()
+            return None if row is None else _claimed(connection, row, owner_id, lease_ms, now)
+    # After the unit: the wait that was noted in it stays.
+    raise refused
 
 
 def _claimed(connection: Connection, row: sa.Row[Any], owner_id: str, lease_ms: int, now: int) -> Claim:

@@ -26,7 +26,7 @@ from orchestrator.ledger.rules import check_rules, ensure_rules
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD: Final = "0004"
+HEAD: Final = "0005"
 """The newest revision; a test compares it with the revision files."""
 
 _VERSION_TABLE: Final = "alembic_version"

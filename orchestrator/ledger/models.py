@@ -378,6 +378,31 @@ class ProviderLimit(Base):
     __table_args__ = (CheckConstraint("most >= 1", name="most"),)
 
 
+class KeptRoom(Base):
+    """The one try that a host keeps its room for, or will: it waits for room there since `since_ms`.
+
+    Good until `until_ms`; at most one host waits for a try.
+    """
+
+    __tablename__ = "kept_room"
+    host_name: Mapped[str] = mapped_column(ForeignKey("host.name"), primary_key=True)
+    slot_id: Mapped[str] = mapped_column(ForeignKey("try_slot.id"), unique=True)
+    since_ms: Mapped[int] = mapped_column(BigInteger)
+    until_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class PlaceWait(Base):
+    """A screening that was refused a place at a provider and asks again; gone when it has one.
+
+    Good until `until_ms`, as whoever asked may be dead.
+    """
+
+    __tablename__ = "place_wait"
+    screening_id: Mapped[str] = mapped_column(ForeignKey("screening.id"), primary_key=True)
+    since_ms: Mapped[int] = mapped_column(BigInteger)
+    until_ms: Mapped[int] = mapped_column(BigInteger)
+
+
 class SubnetLease(Base):
     """A subnet (CIDR) that one attempt's pod holds; given back at its clean-up, and void when it ended.
 

@@ -1,62 +1,60 @@
 """Whether a host has room for one try more: what its live attempts were promised, against what it has.
 
 Places alone do not tell: a worker with eight of them may serve tries of two cores each. Workers of one host
-share it, so that they are counted together, one claim of a host at a time.
+share it, so that they are counted together, one claim of a host at a time. For a try that waits too long the
+host keeps its room (`keeping`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from orchestrator.ledger import keeping
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.errors import LedgerError
+from orchestrator.ledger.keeping import Size, Verdict, judge
 from orchestrator.ledger.models import Attempt, HostOwner, TrySlot, Worker
 from orchestrator.ledger.postgres import hold_until_end
 from orchestrator.ledger.states import AttemptState, SlotState
 
+__all__ = ["HostFullError", "Size", "refusal", "taken"]
+
 
 class HostFullError(LedgerError):
-    """The try would fit this host, and not beside what runs there now; nothing was claimed."""
+    """The try would fit this host, and not beside what runs there or is kept there; nothing was claimed."""
 
     code = "host-full"
 
 
-@dataclass(frozen=True)
-class Size:
-    """Cores in thousandths and memory in MiB: of a host, of a try, or of all that runs."""
+def refusal(
+    ledger: Ledger, connection: Connection, slot_id: str, worker_id: str, room: Size
+) -> HostFullError | None:
+    """Before a claim, in its unit: why the worker's host does not take the slot now; None where it may.
 
-    cpus_milli: int
-    memory_mb: int
-
-    def holds(self, taken: Size, more: Size) -> bool:
-        """Whether `more` fits beside `taken`; the first try of a host always fits. Pure.
-
-        Needs are rounded up to choose a queue, so that a single one may pass the host by less than twice.
-        """
-        if taken == Size(0, 0):
-            return True
-        cpus, memory = taken.cpus_milli + more.cpus_milli, taken.memory_mb + more.memory_mb
-        return cpus <= self.cpus_milli and memory <= self.memory_mb
-
-
-def require_room(connection: Connection, slot_id: str, worker_id: str, room: Size) -> None:
-    """Before a claim, in its unit: `HostFullError` when the slot does not fit the worker's host now.
-
-    A slot that was planned without its needs fits everywhere.
+    To be raised after the unit: what it noted of the wait must stay. A slot that was planned without its
+    needs fits everywhere.
     """
     query = sa.select(TrySlot.cpus_milli, TrySlot.memory_mb).where(
         TrySlot.id == slot_id, TrySlot.state == SlotState.QUEUED
     )
-    need = connection.execute(query).first()
-    if need is None or not (need.cpus_milli or need.memory_mb):
-        return
-    host = connection.scalar(sa.select(Worker.host_name).where(Worker.id == worker_id))
+    row = connection.execute(query).first()
+    if row is None or not (row.cpus_milli or row.memory_mb):
+        return None
+    need = Size(row.cpus_milli, row.memory_mb)
+    host = str(connection.scalar(sa.select(Worker.host_name).where(Worker.id == worker_id)))
     hold_until_end(connection, f"claim on {host}")
-    if not room.holds(_taken(connection, str(host)), Size(need.cpus_milli, need.memory_mb)):
-        raise HostFullError(f"host {host} has no room for slot {slot_id} beside what it runs")
+    now = ledger.clock(connection)
+    waiting = keeping.kept(connection, host, now)
+    verdict = judge(room, _taken(connection, host), slot_id, need, waiting, now)
+    if verdict is Verdict.FULL:
+        keeping.note(connection, host, slot_id, waiting, now)
+        return HostFullError(f"host {host} has no room for slot {slot_id} beside what it runs")
+    if verdict is Verdict.KEPT and waiting is not None:
+        return HostFullError(f"host {host} keeps its room for slot {waiting.slot_id}, which waits for it")
+    if waiting is not None and waiting.slot_id == slot_id:
+        keeping.drop(connection, host)
+    return None
 
 
 def taken(ledger: Ledger, worker_id: str) -> Size:

@@ -7,7 +7,7 @@ here, so that hosts with another file, or none, keep to the same number.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,11 +15,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
+from orchestrator.ledger import waits
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.errors import LedgerError
 from orchestrator.ledger.models import ProviderLimit, Screening, TrySlot
 from orchestrator.ledger.retry import retried
-from orchestrator.ledger.states import OPEN_SCREENINGS, EngineName, SlotState
+from orchestrator.ledger.shares import Demand, allot
+from orchestrator.ledger.states import OPEN_SCREENINGS
 
 DISPATCH_TURN: Final = 0x617373697A65
 """Key of the advisory lock under which tries are counted and begun; SQLite has one writer anyway."""
@@ -107,10 +109,11 @@ def rooms(connection: Connection) -> dict[str, int]:
     return {provider: most - busy[provider] for provider, most in limits.items()}
 
 
-def require_place(connection: Connection, providers: Collection[str]) -> None:
+def require_place(connection: Connection, screening_id: str, providers: Collection[str], now_ms: int) -> None:
     """After a claim, in its unit: `ProviderFullError` when the claimed try is one too many at a provider.
 
-    Counted under the lock of all dispatchers, which is taken only where a limit may hold.
+    So it is when its place belongs to another screening, which waits and has less of its share. Counted under
+    the lock of all dispatchers, which is taken only where a limit may hold.
     """
     if not providers or not _limits(connection).keys() & set(providers):
         return
@@ -119,9 +122,36 @@ def require_place(connection: Connection, providers: Collection[str]) -> None:
     # Limits are read again: whoever held the lock may have waited for a change of them.
     limits = _limits(connection)
     busy = _busy(connection, limits)
-    for provider in sorted(providers):
-        if provider in limits and busy[provider] > limits[provider]:
+    limited = [name for name in sorted(providers) if name in limits]
+    for provider in limited:
+        if busy[provider] > limits[provider]:
             raise ProviderFullError(provider, limits[provider])
+    waiting = waits.waiting(connection, now_ms)
+    if any(one.screening_id != screening_id and set(one.providers) & set(limited) for one in waiting):
+        free = {name: limits[name] - busy[name] + (name in limited) for name in limits}
+        if not _is_next(connection, screening_id, tuple(providers), waiting, free):
+            raise ProviderFullError(limited[0], limits[limited[0]])
+    waits.drop(connection, [screening_id])
+
+
+def _is_next(
+    connection: Connection,
+    screening_id: str,
+    providers: tuple[str, ...],
+    waiting: Sequence[Demand],
+    free: Mapping[str, int],
+) -> bool:
+    """Whether one of the places in `free`, the one just claimed among them, belongs to the screening."""
+    query = sa.select(Screening.share, sa.func.count()).join(TrySlot, TrySlot.screening_id == Screening.id)
+    query = query.where(Screening.id == screening_id, waits.has_place()).group_by(
+        Screening.id, Screening.share
+    )
+    share, running = connection.execute(query).one()
+    mine = Demand(screening_id, share, running - 1, 1, providers)
+    demands = [mine if one.screening_id == screening_id else one for one in waiting]
+    if mine not in demands:
+        demands.append(mine)
+    return screening_id in allot(len(demands), demands, free)
 
 
 def _limits(connection: Connection) -> dict[str, int]:
@@ -135,11 +165,10 @@ def _busy(connection: Connection, wanted: Collection[str]) -> dict[str, int]:
         return busy
     query = sa.select(Screening.id, Screening.providers).where(Screening.state.in_(OPEN_SCREENINGS))
     users = {row.id: row.providers for row in connection.execute(query) if busy.keys() & set(row.providers)}
-    told = sa.and_(TrySlot.state == SlotState.QUEUED, Screening.engine == EngineName.CELERY)
     counts = (
         sa.select(TrySlot.screening_id, sa.func.count())
         .join(Screening, Screening.id == TrySlot.screening_id)
-        .where(TrySlot.screening_id.in_(list(users)), sa.or_(TrySlot.state == SlotState.RUNNING, told))
+        .where(TrySlot.screening_id.in_(list(users)), waits.has_place())
         .group_by(TrySlot.screening_id)
     )
     for screening_id, count in connection.execute(counts):

@@ -58,6 +58,8 @@ WORKER: Final[dict[str, Rights]] = {
     "certificate": _READ,
     "pack_check": _READ,
     "provider_limit": _READ,
+    "kept_room": Rights(insert=True, update=("until_ms",), delete=True),
+    "place_wait": Rights(insert=True, update=("until_ms",), delete=True),
 }
 """Every table of the ledger, by name; a test fails when a table is missing here."""
 

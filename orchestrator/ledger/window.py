@@ -6,7 +6,6 @@ fairness, pause and cancel are one query each and never need a purge (reference/
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,58 +13,17 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from orchestrator.ledger import waits
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.dispatch import Message, move
 from orchestrator.ledger.models import Host, Screening, TrySlot, Worker
 from orchestrator.ledger.providers import DISPATCH_TURN, rooms
 from orchestrator.ledger.retry import retried
+from orchestrator.ledger.shares import Demand, allot
 from orchestrator.ledger.states import OPEN_SCREENINGS, OPEN_SLOTS, EngineName, ScreeningState, SlotState
 
 _RESEND: Final = 1000
 """Messages that one sweep sends again at most; the next one goes on."""
-
-
-@dataclass(frozen=True)
-class Demand:
-    """A screening that waits for one queue: its weight, its tries that are busy, and how many may start.
-
-    `providers` are those of its models.
-    """
-
-    screening_id: str
-    share: int
-    busy: int
-    ready: int
-    providers: tuple[str, ...] = ()
-
-
-def allot(
-    room: int, demands: Sequence[Demand], provider_rooms: Mapping[str, int] | None = None
-) -> dict[str, int]:
-    """Share `room` places among screenings: the next place is for whoever has least per share; pure.
-
-    Busy tries count, so a screening that joins late catches up. Ties go by position. Nobody gets more than
-    is ready; places that nobody wants stay free. All screenings of a provider together get no more than its
-    room in `provider_rooms`; one that is not there has no limit.
-    """
-    left = dict(provider_rooms or {})
-    given = dict.fromkeys((one.screening_id for one in demands), 0)
-    heap = [(one.busy / one.share, place) for place, one in enumerate(demands) if one.ready > 0]
-    heapq.heapify(heap)
-    while room > 0 and heap:
-        _, place = heapq.heappop(heap)
-        one = demands[place]
-        limited = [name for name in one.providers if name in left]
-        if any(left[name] <= 0 for name in limited):
-            continue
-        room -= 1
-        for name in limited:
-            left[name] -= 1
-        given[one.screening_id] += 1
-        taken = given[one.screening_id]
-        if taken < one.ready:
-            heapq.heappush(heap, ((one.busy + taken) / one.share, place))
-    return {screening_id: count for screening_id, count in given.items() if count}
 
 
 @dataclass(frozen=True)
@@ -82,8 +40,9 @@ def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Messa
     """Transition 1 for every screening of many hosts: fill each queue up to `capacity`; the messages to send.
 
     `capacity` maps a queue to the most messages that may wait in it; no provider gets more tries than its
-    limit, those of this machine's own engine counted. Of several dispatchers one fills at a
-    time; another one that comes meanwhile returns nothing. Money is reserved in the same unit.
+    limit, those of this machine's own engine counted, and a run on one machine that waits for a place there
+    has its share of them. Of several dispatchers one fills at a time; another one that comes meanwhile
+    returns nothing. Money is reserved in the same unit.
     """
     with ledger.unit_of_work() as connection:
         if not _my_turn(connection):
@@ -94,16 +53,18 @@ def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Messa
             return []
         ready, busy, waiting = _counts(connection, [head.id for head in heads], now)
         free = rooms(connection)
+        if free:
+            _keep_shares(connection, heads, ready, busy, free, now)
         messages: list[Message] = []
+        refused: set[str] = set()
         for queue, most in sorted(capacity.items()):
-            demands = []
-            for head in heads:
-                wanted = ready.get((head.id, queue), 0)
-                if head.affordable is not None:
-                    wanted = min(wanted, head.affordable)
-                running = busy.get((head.id, queue), 0)
-                demands.append(Demand(head.id, head.share, running, wanted, head.providers))
-            allotted = allot(most - waiting.get(queue, 0), demands, free)
+            demands = [_demand(head, queue, ready, busy) for head in heads]
+            room = most - waiting.get(queue, 0)
+            allotted = allot(room, demands, free)
+            if sum(allotted.values()) < room:
+                refused |= {
+                    one.screening_id for one in demands if allotted.get(one.screening_id, 0) < one.ready
+                }
             for place, head in enumerate(heads):
                 count = allotted.get(head.id, 0)
                 if not count:
@@ -114,7 +75,48 @@ def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Messa
                         free[name] -= count
                 if head.affordable is not None:
                     heads[place] = replace(head, affordable=head.affordable - count)
+        if refused:
+            waits.note(connection, sorted(refused), now)
         return messages
+
+
+def _demand(head: _Head, queue: str, ready: _Counts, busy: _Counts) -> Demand:
+    wanted = ready.get((head.id, queue), 0)
+    if head.affordable is not None:
+        wanted = min(wanted, head.affordable)
+    return Demand(head.id, head.share, busy.get((head.id, queue), 0), wanted, head.providers)
+
+
+def _keep_shares(
+    connection: Connection,
+    heads: Sequence[_Head],
+    ready: _Counts,
+    busy: _Counts,
+    free: dict[str, int],
+    now: int,
+) -> None:
+    """Take out of `free` what belongs to runs on one machine that wait: they come for it by themselves."""
+    local = [
+        one
+        for one in waits.waiting(connection, now, engine=EngineName.LOCAL)
+        if free.keys() & set(one.providers)
+    ]
+    if not local:
+        return
+    demands = list(local)
+    for head in heads:
+        wanted, running = (
+            sum(count for (screening_id, _), count in counts.items() if screening_id == head.id)
+            for counts in (ready, busy)
+        )
+        if head.affordable is not None:
+            wanted = min(wanted, head.affordable)
+        demands.append(Demand(head.id, head.share, running, wanted, head.providers))
+    given = allot(sum(one.ready for one in demands), demands, free)
+    for one in local:
+        for name in one.providers:
+            if name in free:
+                free[name] -= given.get(one.screening_id, 0)
 
 
 def _my_turn(connection: Connection) -> bool:

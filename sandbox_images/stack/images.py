@@ -25,10 +25,12 @@ from .wheels import locked_wheels
 
 SERVICES_BASE: Final = "assize/services:1"
 APP: Final = "assize/app:1"
+FLOWER: Final = "assize/flower:1"
 REDIS: Final = "assize/redis:1"
 POSTGRES: Final = "assize/postgres:1"
 
 LOCK: Final = "requirements.run.lock"
+FLOWER_LOCK: Final = "requirements.flower.lock"
 _HERE: Final = Path(__file__).parent
 _HOUSES: Final = ("orchestrator", "workers", "scoring", "sandbox_images")
 _FILES: Final = ("pyproject.toml", "README.md")
@@ -38,20 +40,26 @@ _ANSWER_WITHIN_S: Final = 60
 
 
 def ensure_stack_images(store: ImageStore, tree: Path) -> dict[str, str]:
-    """The Ids of APP, REDIS and POSTGRES; `tree` is the checkout that APP is made from.
+    """The Ids of APP, FLOWER, REDIS and POSTGRES; `tree` is the checkout that APP is made from.
 
     Errors: those of `build_image` and `locked_wheels`, and ImageUnavailableError for a tree without a lock.
     """
-    if not (tree / LOCK).is_file():
+    missing = [name for name in (LOCK, FLOWER_LOCK) if not (tree / name).is_file()]
+    if missing:
         raise ImageUnavailableError(
-            f"{tree} has no {LOCK}", hint="the images are built from a checkout of the repository"
+            f"{tree} has no {missing[0]}", hint="the images are built from a checkout of the repository"
         )
     base = ensure_base(store, SERVICES_BASE)
-    wheels = locked_wheels(store, tree / LOCK, _python_of(store, base.id))
+    python = _python_of(store, base.id)
+    wheels = locked_wheels(store, tree / LOCK, python)
     with _app_context(tree, wheels) as folder:
         app = _built(store, APP, BuildRequest(folder, network="none"))
+    wheels = locked_wheels(store, tree / FLOWER_LOCK, python)
+    with _context(_HERE / "flower", tree / FLOWER_LOCK, wheels) as folder:
+        flower = _built(store, FLOWER, BuildRequest(folder, network="none"))
     return {
         APP: app,
+        FLOWER: flower,
         REDIS: _built(store, REDIS, BuildRequest(_HERE / "redis")),
         POSTGRES: _built(store, POSTGRES, BuildRequest(_HERE / "postgres")),
     }
@@ -70,13 +78,20 @@ def _built(store: ImageStore, name: str, request: BuildRequest) -> str:
 
 
 @contextlib.contextmanager
+def _context(own: Path, lock: Path, wheels: Path) -> Iterator[Path]:
+    """A build context: the files of `own`, a lock and its wheels."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / own.name
+        shutil.copytree(own, folder)
+        shutil.copy(lock, folder)
+        shutil.copytree(wheels, folder / "wheels")
+        yield folder
+
+
+@contextlib.contextmanager
 def _app_context(tree: Path, wheels: Path) -> Iterator[Path]:
     """The build context of APP: Dockerfile, wheels, lock, and the houses without what Python compiled."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "app"
-        shutil.copytree(_HERE / "app", folder)
-        shutil.copy(tree / LOCK, folder)
-        shutil.copytree(wheels, folder / "wheels")
+    with _context(_HERE / "app", tree / LOCK, wheels) as folder:
         for house in _HOUSES:
             ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
             shutil.copytree(tree / house, folder / "tree" / house, symlinks=True, ignore=ignored)

@@ -5,9 +5,11 @@ The tests stand on one stack and go on from each other, as a person would: what 
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -255,6 +257,96 @@ def test_a_worker_without_children_is_not_healthy(stack: Stack) -> None:
         tell(stack, signal.SIGCONT, main)
     wait_until(lambda: stack.health("worker") == "healthy", "it is healthy again", within_s=120)
     assert len(set(children(stack)) - set(pool)) == 2
+
+
+class Page:
+    """Flower as somebody on this machine sees it; `password` is None for who has none."""
+
+    def __init__(self, stack: Stack, password: str | None) -> None:
+        self._root = f"http://127.0.0.1:{stack.flower_port}"
+        known = base64.b64encode(f"assize:{password}".encode()).decode()
+        self._headers = {} if password is None else {"Authorization": f"Basic {known}"}
+
+    def status(self, path: str, data: bytes | None = None) -> int:
+        """What a GET, or with `data` a POST, is answered with."""
+        request = urllib.request.Request(f"{self._root}{path}", data=data, headers=self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def read(self, path: str) -> Any:
+        """The JSON of a page."""
+        request = urllib.request.Request(f"{self._root}{path}", headers=self._headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+
+def test_flower_shows_the_worker_to_who_has_the_password(stack: Stack) -> None:
+    """An optional profile: healthy, on loopback, closed without the password; the worker and its messages."""
+    stack.set("ASSIZE_TASK_EVENTS", "yes")
+    stack.up("flower")
+    seen = stack.inspect("flower")
+    assert seen["State"]["Health"]["Status"] == "healthy"
+    assert [one["HostIp"] for bound in seen["NetworkSettings"]["Ports"].values() for one in bound] == [
+        "127.0.0.1"
+    ]
+    secret = {one.read_text().strip().splitlines()[-1] for one in stack.secrets.iterdir()}
+    assert not [one for one in secret if one in json.dumps(seen)]
+    code, said = stack.inside("flower", "sh", "-c", "id -u; ls /run/secrets")
+    user, *mounted = said.split()
+    assert code == 0 and user != "0" and sorted(mounted) == ["flower_broker_url", "flower_password"]
+    page = Page(stack, (stack.secrets / "flower_password").read_text().strip())
+    for path in ("/", "/workers", "/workers?json=1", "/api/workers", "/tasks", "/api/tasks", "/broker"):
+        assert (Page(stack, None).status(path), page.status(path)) == (401, 200), path
+        assert Page(stack, "wrong").status(path) == 401
+    assert (Page(stack, None).status("/metrics"), Page(stack, None).status("/healthcheck")) == (404, 404)
+
+    def workers() -> list[str]:
+        found = page.read("/workers?json=1")["data"]
+        return [one["hostname"] for one in found if one["status"]]
+
+    # The worker may have begun before there was somebody to listen: then it is heard of at its next sign.
+    wait_until(lambda: workers() != [], "the worker is heard of", within_s=60)
+    assert [one.partition("@")[2] for one in workers()] == ["worker"]
+    screened(stack, "--agent", "nop", "--disk", "strict")  # a screening of its own
+    wait_until(
+        lambda: "SUCCESS" in [one["state"] for one in page.read("/api/tasks").values()],
+        "the message of the try is seen to its end",
+        within_s=60,
+    )
+
+
+def test_flower_can_do_nothing(stack: Stack) -> None:
+    """What acts is not served, workers do not listen, and its user of the broker may not speak."""
+    page = Page(stack, (stack.secrets / "flower_password").read_text().strip())
+    (worker,) = [one["hostname"] for one in page.read("/workers?json=1")["data"] if one["status"]]
+    started = stack.inspect("worker")["State"]["StartedAt"]
+    acts = [
+        *(f"/api/worker/{one}/{worker}" for one in ("shutdown", "pool/restart", "pool/shrink?n=2")),
+        *(f"/api/task/{one}/x" for one in ("revoke", "abort")),
+        *(f"/api/task/{one}/assize.try" for one in ("apply", "async-apply", "send-task", "rate-limit")),
+        f"/api/worker/queue/cancel-consumer/{worker}?queue=try",
+    ]
+    assert {act: page.status(act, b"{}") for act in acts} == dict.fromkeys(acts, 404)
+    speak = (
+        "import redis; c = redis.Redis.from_url(open('/run/secrets/flower_broker_url').read().strip())\n"
+        "for name, args in (('LPUSH', ('assize:try', 'x')), ('PUBLISH', ('assize:/0.celery.pidbox', 'x'))):\n"
+        "    try: c.execute_command(name, *args)\n"
+        "    except redis.exceptions.NoPermissionError: continue\n"
+        "    raise SystemExit(name)"
+    )
+    code, said = stack.inside("flower", "/opt/assize/venv/bin/python", "-c", speak)
+    assert code == 0, said
+    assert stack.inspect("worker")["State"]["StartedAt"] == started
+    wait_until(lambda: stack.health("worker") == "healthy", "the worker works on", within_s=120)
+
+
+def test_the_archive_of_evidence_can_be_used(stack: Stack) -> None:
+    """What `ASSIZE_EVIDENCE_ARCHIVE` needs is in the image of the services."""
+    code, said = stack.inside("worker", "/opt/assize/venv/bin/python", "-c", "import boto3; boto3.client")
+    assert code == 0, said
 
 
 def test_down_leaves_nothing(stack: Stack) -> None:

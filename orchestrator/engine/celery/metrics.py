@@ -19,7 +19,8 @@ from orchestrator.engine.celery.times import Times
 from orchestrator.ledger import hosts, providers, window
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerView
-from orchestrator.ledger.models import Attempt, Certificate, Event, Screening, TrySlot
+from orchestrator.ledger.keeping import PATIENCE_MS
+from orchestrator.ledger.models import Attempt, Certificate, Event, KeptRoom, Screening, TrySlot
 from orchestrator.ledger.providers import ProviderView
 from orchestrator.ledger.states import OPEN_SCREENINGS, AttemptState, SlotState
 
@@ -69,6 +70,7 @@ class LedgerCollector(Collector):
             yield from _slots(connection, now)
             yield from _attempts(connection, now, self._times.beat_ms)
             yield from _money(connection)
+            yield from _kept_room(connection, now)
         yield from self._workers(now)
         yield from self._queues()
         yield from self._providers()
@@ -169,6 +171,13 @@ def _money(connection: Connection) -> Iterator[Metric]:
     yield _gauge("spend_dollars", "Spent by an open screening, USD.", ("screening",), spent)
     yield _gauge("reserved_dollars", "Reserved for tries that are out, USD.", ("screening",), reserved)
     yield _gauge("cap_dollars", "Cap of an open screening, USD.", ("screening",), caps)
+
+
+def _kept_room(connection: Connection, now: int) -> Iterator[Metric]:
+    query = sa.select(KeptRoom.host_name, KeptRoom.since_ms).where(KeptRoom.until_ms > now)
+    kept = [(row.host_name, now - row.since_ms - PATIENCE_MS) for row in connection.execute(query)]
+    rows = [([host], age / 1000) for host, age in kept if age >= 0]
+    yield _gauge("room_kept_seconds", "How long a host keeps its room for a try that waits.", ("host",), rows)
 
 
 def registry_of(ledger: Ledger, times: Times, publisher: Publisher | None = None) -> CollectorRegistry:

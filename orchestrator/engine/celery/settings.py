@@ -100,6 +100,21 @@ def app_settings() -> dict[str, Any]:
     return {one.name: one.value for one in TABLE if one.where == "app"}
 
 
-def worker_arguments() -> dict[str, Any]:
-    """What the worker is started with."""
-    return {one.name: one.value for one in TABLE if one.where == "worker"}
+EVENTS_EVERY_S: Final = 20
+"""As often as our own beat: an onlooker counts a worker as gone after a minute without."""
+
+TASK_EVENTS: Final[Mapping[str, Any]] = {
+    "task_events": True,
+    "without_heartbeat": False,
+    "heartbeat_interval": EVENTS_EVERY_S,
+}
+"""What a worker is started with beside the table when it is to be watched with Celery's own tools."""
+
+
+def worker_arguments(*, task_events: bool = False) -> dict[str, Any]:
+    """What the worker is started with; with `task_events` it tells onlookers of messages and of itself.
+
+    They are published and not kept: without an onlooker each is gone at once. Remote control stays off.
+    """
+    told = {one.name: one.value for one in TABLE if one.where == "worker"}
+    return {**told, **TASK_EVENTS} if task_events else told

@@ -49,7 +49,7 @@ class WorkerSetup:
 
     `open_shop` is called in each child after the fork, `reaper` in the keeper's thread of this process: its
     `salvage` and `metered` are for attempts whose child is gone. `changes` are settings of Celery that a
-    drill shortens.
+    drill shortens. With `task_events`, tools that watch Celery see what this worker does.
     """
 
     database_url: str
@@ -64,6 +64,7 @@ class WorkerSetup:
     times: Times = field(default_factory=Times)
     changes: Mapping[str, Any] = field(default_factory=dict)
     on_ready: Callable[[Any], None] | None = None
+    task_events: bool = False
 
 
 class Worker:
@@ -136,7 +137,7 @@ class Worker:
             queues=list(setup.queues),
             loglevel="WARNING",
             quiet=True,
-            **worker_arguments(),
+            **worker_arguments(task_events=setup.task_events),
         )
         self._guard.before_fork = ledger.close
         keeper.start()

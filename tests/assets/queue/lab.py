@@ -72,6 +72,7 @@ class Lab:
         queues: Sequence[str] = (QUEUE,),
         changes: Mapping[str, Any] | None = None,
         host_name: str = "drill",
+        task_events: bool = False,
         **script: Any,
     ) -> subprocess.Popen[bytes]:
         """Start a worker process and return when it consumes."""
@@ -84,6 +85,7 @@ class Lab:
             "host_name": host_name,
             "times": asdict(self.times),
             "changes": dict(changes or {}),
+            "task_events": task_events,
             "script": script,
         }
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}

@@ -133,6 +133,7 @@ def main() -> None:
         times=Times(**told["times"]),
         changes=told.get("changes", {}),
         on_ready=ready,
+        task_events=told.get("task_events", False),
     )
     sys.exit(Worker(setup).run(say))
 

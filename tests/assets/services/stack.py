@@ -29,6 +29,7 @@ class Stack:
         self.home = f"/srv/assize/{self.project}"
         self.label = hashlib.sha256(self.home.encode()).hexdigest()[:16]
         self.port = free_port()
+        self.flower_port = free_port()
         self.secrets = folder / "secrets"
         self._env = folder / "env"
         self._home = folder / "home"
@@ -43,14 +44,20 @@ class Stack:
         if shared != self._home and (shared / "images.lock.json").is_file():
             shutil.copy(shared / "images.lock.json", self._home)  # images that are there are not built again
         faster = f"ASSIZE_HEALTH_INTERVAL=5s\nASSIZE_STOP_GRACE=30s\nASSIZE_METRICS_PORT={self.port}\n"
-        self._env.write_text(faster)
+        self._env.write_text(f"{faster}ASSIZE_FLOWER_PORT={self.flower_port}\n")
         init = ["compose", "init", "--secrets", str(self.secrets), "--env-file", str(self._env)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "ASSIZE_HOME": str(self._home)}
         self._checked([*ASSIZE, *init], UP_WITHIN_S, environment)
 
-    def up(self) -> None:
+    def up(self, *profiles: str) -> None:
         """Start everything; returns when all of it is healthy."""
-        self.compose("up", "--wait", "--quiet-pull", within_s=UP_WITHIN_S)
+        chosen = [word for one in profiles for word in ("--profile", one)]
+        self.compose(*chosen, "up", "--wait", "--quiet-pull", within_s=UP_WITHIN_S)
+
+    def set(self, name: str, value: str) -> None:
+        """One more line of the settings; `up` begins again what it is for."""
+        with self._env.open("a", encoding="utf-8") as lines:
+            lines.write(f"{name}={value}\n")
 
     def down(self) -> None:
         """Stop and remove everything, volumes too."""
@@ -58,7 +65,7 @@ class Stack:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-        self.compose("--profile", "operator", "down", "--volumes", "--timeout", "30")
+        self.compose("--profile", "operator", "--profile", "flower", "down", "--volumes", "--timeout", "30")
 
     def compose(self, *arguments: str, within_s: int = CALL_WITHIN_S) -> str:
         """Standard output of a call that must succeed."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from sandbox_images.errors import HostSetupError
 from sandbox_images.host import AptSource, Distribution
@@ -46,6 +48,48 @@ def test_the_run_lock_has_every_dependency() -> None:
     wanted = {re.split(r"[\[<>=~]", name)[0].lower() for name in re.findall(r'^\s+"([^"]+)"', block, re.M)}
     locked = {entry.partition("==")[0] for entry in entries("requirements.run.lock")}
     assert wanted and wanted <= {re.split(r"\[", one)[0] for one in locked}
+
+
+def test_the_archive_of_evidence_is_in_the_image() -> None:
+    """`ASSIZE_EVIDENCE_ARCHIVE=s3://...` works in the stack: the extra `s3` is locked for it."""
+    wanted = {re.split(r"[<>=]", one)[0] for one in extra("s3")}
+    assert wanted == {"boto3"} and wanted <= names("requirements.run.lock")
+
+
+def test_flower_has_a_lock_of_its_own_and_the_app_has_none_of_it() -> None:
+    """The version is the extra's; what it shares with the stack is the same; no code of databases or keys."""
+    (wanted,) = map(Requirement, extra("flower"))
+    versions = dict(one.partition(" ")[0].split("==") for one in entries("requirements.flower.lock"))
+    assert wanted.specifier.contains(versions["flower"])
+    assert {"tornado", "celery", "redis"} <= versions.keys()
+    assert not {"sqlalchemy", "cryptography", "docker", "boto3", "psycopg"} & versions.keys()
+    assert not {"flower", "tornado"} & names("requirements.run.lock")
+    run = entries("requirements.run.lock")
+    shared = {one for one in entries("requirements.flower.lock") if one.partition("==")[0] in names_of(run)}
+    assert shared and shared <= run
+
+
+def extra(name: str) -> list[str]:
+    """What pyproject.toml has under the name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return list(project["optional-dependencies"][name])
+
+
+def names(lock: str) -> set[str]:
+    """The packages of a lock."""
+    return names_of(entries(lock))
+
+
+def names_of(found: set[str]) -> set[str]:
+    return {one.partition("==")[0] for one in found}
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements.run.lock", "requirements.flower.lock"])
+def test_a_lock_has_hashes_and_no_address(lock: str) -> None:
+    """Where packages come from is the host's own affair."""
+    text = (ROOT / lock).read_text()
+    assert "://" not in text and "--index" not in text
+    assert all("--hash=sha256:" in one for one in entries(lock))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.invariants import violations
 from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.providers import ProviderFullError, ProviderView, add_limits, set_limits
+from orchestrator.ledger.shares import Demand, allot
 from orchestrator.ledger.states import EngineName, SlotState
 from orchestrator.ledger.transitions import (
     cancel,
@@ -27,7 +28,8 @@ from orchestrator.ledger.transitions import (
     start,
     stop_attempt,
 )
-from orchestrator.ledger.window import Demand, allot, fill
+from orchestrator.ledger.waits import WAIT_MS
+from orchestrator.ledger.window import fill
 from tests.unit.ledger.conftest import ManualClock
 
 Q = "try.c1m1.cpu1-mem1g"
@@ -189,8 +191,8 @@ def test_a_screening_that_is_handed_over_brings_no_queue_along(ledger: Ledger, e
     assert queued(ledger, screening) == [6 if to is EngineName.LOCAL else 4] and violations(ledger) == []
 
 
-def test_both_engines_at_once_never_pass_it(ledger: Ledger, owner_id: str) -> None:
-    """They count and begin in turns."""
+def test_both_engines_at_once_never_pass_it(ledger: Ledger, owner_id: str, clock: ManualClock) -> None:
+    """They count and begin in turns. What was kept for one that does not come back is given to others."""
     set_limits(ledger, {"openai": 5})
     names = [f"local-{n}" for n in range(3)]
     here = [campaign(ledger, name, "openai", engine=EngineName.LOCAL) for name in names]
@@ -207,4 +209,7 @@ def test_both_engines_at_once_never_pass_it(ledger: Ledger, owner_id: str) -> No
 
     with ThreadPoolExecutor(5) as pool:
         list(pool.map(work, range(5)))
+    assert providers.views(ledger)[0].busy <= 5
+    clock.now_ms += WAIT_MS
+    fill(ledger, {Q: 99}, who="d")
     assert providers.views(ledger) == [ProviderView("openai", 5, 5)] and violations(ledger) == []

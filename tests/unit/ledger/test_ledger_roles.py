@@ -38,7 +38,7 @@ from tests.assets.services.postgres import PostgresServer
 MakeEnd = Callable[..., AttemptEnd]
 REFUSAL = r"permission denied|must be owner"
 ROLE = 'odd "Worker" %s'
-PASSING = {"host", "host_owner", "worker", "subnet_lease", "provider_limit"}
+PASSING = {"host", "host_owner", "worker", "subnet_lease", "provider_limit", "kept_room", "place_wait"}
 """Tables of what is there now; their rows come and go."""
 
 

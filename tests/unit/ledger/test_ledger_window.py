@@ -14,6 +14,7 @@ from orchestrator.ledger import queries, window
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.dispatch import Message
 from orchestrator.ledger.invariants import violations
+from orchestrator.ledger.shares import Demand, allot
 from orchestrator.ledger.states import EngineName, SlotState
 from orchestrator.ledger.transitions import (
     AttemptEnd,
@@ -26,7 +27,7 @@ from orchestrator.ledger.transitions import (
     start,
     stop_at_cap,
 )
-from orchestrator.ledger.window import Demand, allot, expected, fill, finished, give_back, overdue, unsent
+from orchestrator.ledger.window import expected, fill, finished, give_back, overdue, unsent
 from scoring.vocabulary import Reason
 from tests.unit.ledger.conftest import ManualClock
 

@@ -91,3 +91,11 @@ def test_a_running_worker_has_it_too(told: dict[str, Any]) -> None:
     assert told["backend"] == "DisabledBackend" and told["beat"] is False and told["gossip"] is False
     assert not {"Mingle", "Gossip", "Heart", "Control", "Events"} & set(told["steps"])
     assert told["restricted"] is True
+
+
+def test_task_events_bring_events_and_no_control() -> None:
+    """What the option adds to a worker: events of messages and of itself. Nobody can steer it by them."""
+    plain, told = settings.worker_arguments(), settings.worker_arguments(task_events=True)
+    assert {name for name in told if told[name] != plain.get(name)} == set(settings.TASK_EVENTS)
+    assert told["without_gossip"] and told["without_mingle"]
+    assert make_app("redis://127.0.0.1:1/0").conf.worker_enable_remote_control is False

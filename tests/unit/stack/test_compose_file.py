@@ -57,6 +57,7 @@ def test_no_secret_is_in_an_environment_or_a_command(name: str) -> None:
         "ASSIZE_KEY_PASSPHRASE_FILE",
         "ASSIZE_ISSUER",
         "ASSIZE_SOCKET_FOLDER",
+        "ASSIZE_TASK_EVENTS",
     }
     for variable, value in environment.items():
         if variable.endswith("_FILE"):
@@ -127,6 +128,16 @@ def test_databases_are_reached_from_inside_only() -> None:
     assert FILE["networks"]["backend"] == {"internal": True}
     assert {name for name, one in SERVICES.items() if "outside" in one["networks"]} == {"worker"}
     assert SERVICES["redis"]["networks"] == SERVICES["postgres"]["networks"] == ["backend"]
+
+
+def test_flower_listens_and_has_nothing() -> None:
+    """Not started unless asked for; its own user of the broker, no database, no home, no key, no engine."""
+    flower = SERVICES["flower"]
+    assert flower["profiles"] == ["flower"] and "environment" not in flower and "volumes" not in flower
+    assert set(flower["secrets"]) == {"flower_broker_url", "flower_password"}
+    holders = {name for name, one in SERVICES.items() if "flower_password" in one.get("secrets", [])}
+    assert holders == {"flower"}
+    assert SERVICES["worker"]["environment"]["ASSIZE_TASK_EVENTS"] == "${ASSIZE_TASK_EVENTS:-no}"
 
 
 def test_starts_wait_for_what_they_need() -> None:

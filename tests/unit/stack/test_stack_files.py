@@ -10,17 +10,17 @@ import pytest
 
 from orchestrator.errors import UsageError
 from orchestrator.ledger.db import parse_url
-from orchestrator.stack.secret_files import FILES, drawn, write_secrets
+from orchestrator.stack.secret_files import ACL, ADDED, FILES, FLOWER_URL, drawn, write_secrets
 from orchestrator.stack.settings_file import merged, write_settings
 
 
 def test_secrets_are_drawn_once(tmp_path: Path) -> None:
     """A second run keeps them: the databases were initialised with the first."""
     folder = tmp_path / "secrets"
-    assert write_secrets(folder) is True
+    assert write_secrets(folder) == FILES
     before = {one.name: one.read_bytes() for one in folder.iterdir()}
     assert set(before) == set(FILES)
-    assert write_secrets(folder) is False
+    assert write_secrets(folder) == ()
     assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
 
 
@@ -32,6 +32,48 @@ def test_half_a_set_of_secrets_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="some secrets"):
         write_secrets(folder)
     assert not (folder / "broker_url").exists()
+
+
+def of_before(folder: Path) -> dict[str, bytes]:
+    """The secrets of a stack that was made before there was Flower."""
+    write_secrets(folder)
+    for name in ADDED:
+        (folder / name).unlink()
+    users = [one for one in (folder / ACL).read_text().splitlines() if not one.startswith("user flower ")]
+    (folder / ACL).chmod(0o600)
+    (folder / ACL).write_text("\n".join(users) + "\n")
+    (folder / ACL).chmod(0o444)
+    return {one.name: one.read_bytes() for one in folder.iterdir()}
+
+
+def test_a_stack_of_before_gets_what_flower_needs(tmp_path: Path) -> None:
+    """An update of the clone keeps every secret; the broker learns one user more, whose URL is written."""
+    before = of_before(tmp_path / "secrets")
+    assert set(write_secrets(tmp_path / "secrets")) == {*ADDED, ACL}
+    after = {one.name: one.read_bytes() for one in (tmp_path / "secrets").iterdir()}
+    assert {name: after[name] for name in before if name != ACL} == {
+        name: text for name, text in before.items() if name != ACL
+    }
+    assert after[ACL].startswith(before[ACL]) and after[ACL].count(b"user flower on") == 1
+    assert known(tmp_path / "secrets")
+    assert {stat.S_IMODE((tmp_path / "secrets" / name).stat().st_mode) for name in (*ADDED, ACL)} == {0o444}
+    assert write_secrets(tmp_path / "secrets") == ()
+
+
+def test_half_of_what_flower_needs_is_mended(tmp_path: Path) -> None:
+    """Stopped between two files: the next run does the rest, and the broker knows the password of the URL."""
+    folder = tmp_path / "secrets"
+    for gone in (FLOWER_URL, "flower_password"):
+        write_secrets(folder)
+        (folder / gone).unlink()
+        assert gone in write_secrets(folder)
+        assert known(folder) and (folder / ACL).read_text().count("user flower on") == 1
+
+
+def known(folder: Path) -> bool:
+    """Whether the list of users has the password that is in Flower's URL."""
+    password = (folder / FLOWER_URL).read_text().partition("flower:")[2].partition("@")[0]
+    return hashlib.sha256(password.encode()).hexdigest() in (folder / ACL).read_text()
 
 
 def test_the_folder_is_closed_and_the_files_can_be_mounted(tmp_path: Path) -> None:
@@ -60,10 +102,10 @@ def test_a_folder_of_the_operator_is_taken_as_it_is_or_not_at_all(tmp_path: Path
         write_secrets(folder / "hosts")
     (folder / "hosts").unlink()
     folder.chmod(0o700)
-    assert write_secrets(folder) is True
+    assert write_secrets(folder) == FILES
     (folder / "openai").touch()
     folder.chmod(0o750)
-    assert write_secrets(folder) is False and stat.S_IMODE(folder.stat().st_mode) == 0o750
+    assert write_secrets(folder) == () and stat.S_IMODE(folder.stat().st_mode) == 0o750
 
 
 def test_the_parts_of_a_secret_agree() -> None:
