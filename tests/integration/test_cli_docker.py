@@ -59,7 +59,7 @@ class Ran:
 
 def assize(engines: Engines, home: Path, *arguments: str) -> Ran:
     """The program as a process of its own."""
-    done = engines.screened.assize(*arguments)
+    done = engines.assize(home, *arguments)
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
