@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[3]
 def post(tmp_path: Path) -> Post:
     """A container of files: its cgroup, and its layer, which may hold a megabyte."""
     cgroup, upper = tmp_path / "cgroup", tmp_path / "upper"
-    cgroup.mkdir(), upper.mkdir()
+    cgroup.mkdir()
+    upper.mkdir()
     (cgroup / "freezer.state").write_text("THAWED")
     (cgroup / "cgroup.procs").write_text("")
     return Post(str(cgroup), True, str(upper), str(tmp_path), MIB, 100, unseen=False)
