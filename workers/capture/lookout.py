@@ -1,7 +1,8 @@
 """`python -m workers.capture.lookout FD`: a small process beside a worker that forks a guard per container.
 
 See `workers.sandbox.lookouts` for the reason and the words. It has one thread and forks, so that a guard
-costs milliseconds and not a start of Python; a guard ends with its line, and this process with its door.
+costs milliseconds and not a start of Python. A guard ends when its worker says so, or else with its
+container; this process ends with its door.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import signal
 import socket
 import sys
 import threading
+import time
 from pathlib import Path
+from typing import Final
 
 from workers.capture.layer import OverlayLayer
 from workers.capture.weight import layer_watch
@@ -20,23 +23,35 @@ from workers.errors import WorkerError
 from workers.sandbox.freezer import Freezer
 from workers.sandbox.guard import DiskGuard
 from workers.sandbox.holds import FrozenHold
-from workers.sandbox.lookouts import DONE, FAILED, MARK, MAX_MESSAGE_BYTES, OVER, UP, Post
+from workers.sandbox.lookouts import BYE, DONE, FAILED, MARK, MAX_MESSAGE_BYTES, OVER, UP, Post
 from workers.sandbox.priority import favour_guard
+
+_ORPHAN_LOOK_S: Final = 0.5
 
 
 class _Talk:
     """What the worker says to one guard, heard in a thread of its own."""
 
-    def __init__(self, line: socket.socket, guard: DiskGuard, unseen: bool) -> None:
-        self._line, self._guard, self._unseen = line, guard, unseen
+    def __init__(self, line: socket.socket, guard: DiskGuard, post: Post) -> None:
+        self._line, self._guard, self._unseen = line, guard, post.unseen
+        self._cgroup = Path(post.freezer)
         self._up = False
         self._asked = False
 
     def listen(self) -> None:
-        """Until the worker hangs up."""
+        """Until the worker says that it is over; after one that died, until the container is removed."""
         favour_guard(threading.get_native_id())
-        with contextlib.suppress(OSError), contextlib.ExitStack() as commands:
-            while word := self._line.recv(MAX_MESSAGE_BYTES):
+        with contextlib.ExitStack() as commands:
+            if not self._hear(commands):
+                self._up = True
+                while self._cgroup.is_dir():
+                    time.sleep(_ORPHAN_LOOK_S)
+        self._guard.end()
+
+    def _hear(self, commands: contextlib.ExitStack) -> bool:
+        """Whether the worker took its leave."""
+        with contextlib.suppress(OSError):
+            while (word := self._line.recv(MAX_MESSAGE_BYTES)) and word != BYE:
                 if word == MARK:
                     self._up, self._asked = False, False
                     commands.enter_context(self._guard.command(self._is_up))
@@ -48,7 +63,8 @@ class _Talk:
                     commands.close()
                 elif word == UP:
                     self._up = True
-        self._guard.end()
+            return word == BYE
+        return False
 
     def _is_up(self) -> bool:
         """The worker is asked once, and answers when it is."""
@@ -60,11 +76,11 @@ class _Talk:
 
 
 def stand(line: socket.socket, post: Post) -> None:
-    """Guard one container until the worker hangs up, or it is convicted."""
+    """Guard one container until it is convicted, or nobody needs it any more."""
     freezer = Freezer(Path(post.freezer), post.legacy)
     watch = layer_watch(OverlayLayer(post.upper, ()), freezer, post.root, post.limit_bytes, post.limit_files)
     guard = DiskGuard(watch, FrozenHold(freezer, lambda: _tell(line, OVER)))
-    talk = _Talk(line, guard, post.unseen)
+    talk = _Talk(line, guard, post)
     threading.Thread(target=talk.listen, daemon=True).start()
     guard.stand()
     try:

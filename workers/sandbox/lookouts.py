@@ -3,8 +3,8 @@
 One thread of an interpreter runs at a time. A guard in the worker waits for whichever thread has it, and that
 one for a processor behind everything else that runs (measured: 0.1 s and more, and 200 MB past the cap, while
 two threads of the worker compute). So one small process beside the worker forks a guard per container
-(`workers.capture.lookout`); here is the worker's end of it. When the worker ends, however it does, so do
-they, and what they held still is let go.
+(`workers.capture.lookout`); here is the worker's end of it. A guard whose worker is killed stands on until
+the container is removed: before the reaper comes nobody else bounds the agent (measured: 73 GB in 3 minutes).
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ MARK: Final = b"mark"
 """To the guard: a command is about to be started; it answers with the same once nothing is held still."""
 DONE: Final = b"done"
 """To the guard: that command is over."""
+BYE: Final = b"bye"
+"""To the guard: it is needed no more. A line that ends without it is that of a worker that died."""
 UP: Final = b"up"
 """From the guard: has that command begun? To the guard: it has."""
 OVER: Final = b"over"
@@ -90,9 +92,8 @@ class PostedGuard:
     ) -> None:
         """Nothing is held still any more, and nobody looks."""
         with self._line:
-            with contextlib.suppress(OSError):
-                self._line.shutdown(socket.SHUT_WR)
             self._line.settimeout(_ANSWER_S)
+            self._say(BYE)
             with contextlib.suppress(OSError):
                 while not self._gone:
                     self._take(self._line.recv(MAX_MESSAGE_BYTES))
@@ -202,6 +203,7 @@ class Lookouts:
                 [sys.executable, "-m", _PROGRAM, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # a guard may outlive the worker, and must not keep its pipe open
                 env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # Ctrl-C is for the worker

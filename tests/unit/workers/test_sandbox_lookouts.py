@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 from workers.errors import EngineCallError
 from workers.sandbox import lookouts
-from workers.sandbox.lookouts import DONE, FAILED, MARK, OVER, UP, Lookouts, Post, PostedGuard
+from workers.sandbox.lookouts import BYE, DONE, FAILED, MARK, OVER, UP, Lookouts, Post, PostedGuard
 
 MIB = 1 << 20
 ROOT = Path(__file__).parents[3]
@@ -194,26 +195,45 @@ from pathlib import Path
 from workers.sandbox.lookouts import Lookouts, Post
 posts = Lookouts()
 guard = posts.post(Post.from_bytes(sys.argv[1].encode()), lambda: None)
-with guard.command(lambda: True):
-    pass
+command = guard.command(lambda: False)
+command.__enter__()
 child = posts._child.pid
 print(child, Path(f"/proc/{child}/task/{child}/children").read_text(), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_nothing_outlives_a_worker_that_is_killed(post: Post) -> None:
-    """kill -9: the lines break, and both kinds of process end by that."""
+def killed_worker(post: Post) -> tuple[int, int]:
+    """The process and the guard of a worker that ended by kill -9 while a command was running."""
     done = subprocess.run(
         [sys.executable, "-c", _WORKER, post.as_bytes().decode()], capture_output=True, text=True, cwd=ROOT
     )
-    pids = [int(word) for word in done.stdout.split()]
-    assert done.returncode == -signal.SIGKILL and len(pids) == 2
-    until(lambda: not any(map(is_there, pids)))
+    process, guard = (int(word) for word in done.stdout.split())
+    assert done.returncode == -signal.SIGKILL
+    return process, guard
+
+
+def test_a_guard_outlives_a_killed_worker_as_long_as_the_container(post: Post) -> None:
+    """Until the reaper comes nobody else bounds the agent; with the container the guard ends."""
+    process, guard = killed_worker(post)
+    until(lambda: not is_there(process))
+    assert is_there(guard)
+    shutil.rmtree(post.freezer)
+    until(lambda: not is_there(guard))
+
+
+def test_an_agent_without_a_worker_is_killed_as_well(post: Post) -> None:
+    """kill -9 of a worker is no leave to fill the disk."""
+    _, guard = killed_worker(post)
+    with subprocess.Popen(["sleep", "1000"]) as agents:
+        (Path(post.freezer) / "cgroup.procs").write_text(f"{agents.pid}\n")
+        (Path(post.upper) / "f").write_bytes(b"x" * 2 * MIB)
+        assert agents.wait(60) == -signal.SIGKILL
+    until(lambda: not is_there(guard))
 
 
 def test_the_words_are_told_apart() -> None:
     """None is the beginning of another, or empty, which would read as the end of the line."""
-    words = (MARK, DONE, UP, OVER, FAILED)
+    words = (MARK, DONE, BYE, UP, OVER, FAILED)
     assert all(words) and len({word[:2] for word in words}) == len(words)
     assert os.path.exists(ROOT / (lookouts._PROGRAM.replace(".", "/") + ".py"))
