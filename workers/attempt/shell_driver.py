@@ -23,7 +23,7 @@ from workers.capture.growth import disk_guard
 from workers.relay.wire.family import Family
 from workers.sandbox.container import Container
 from workers.sandbox.execute import Command, StreamEnd, run_command
-from workers.sandbox.guard import DiskGuard
+from workers.sandbox.guard import Guard
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner
 
@@ -54,7 +54,7 @@ class _Shell:
         owner: Owner,
         workdir: str,
         cancelled: Callable[[], bool],
-        guard: DiskGuard | None,
+        guard: Guard | None,
         beside_full: Callable[[], bool],
     ) -> None:
         self._station, self._order, self._container = station, order, container

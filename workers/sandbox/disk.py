@@ -31,7 +31,9 @@ _QUIET_REST: Final = 10
 _SIGN: Final = 2
 """A measurement is due when this part of what may still be written has gone from the disk."""
 _LEAST: Final = 16
-"""No finer than this part of the limit: near it, a neighbour would have everybody measured all the time."""
+_LEAST_BYTES: Final = 16 << 20
+"""No finer than the lesser of this part of the limit and these bytes: near it, a neighbour would have
+everybody measured all the time. Not the part alone: what a crowd passes the limit by would grow with it."""
 _REST: Final = 3
 """After a measurement, this many times as long without one, unless all that was left goes meanwhile."""
 
@@ -121,7 +123,7 @@ class DiskWatch:
         if now is not None and self._base is not None:
             self._base = now
         self._left_bytes = max(0, self._limit_bytes - written)
-        self._sign_bytes = max(self._left_bytes // _SIGN, self._limit_bytes // _LEAST)
+        self._sign_bytes = max(self._left_bytes // _SIGN, min(self._limit_bytes // _LEAST, _LEAST_BYTES))
         self._sign_files = max(1, self._limit_files // _SIGN)
         took_s = time.monotonic() - started
         self._rest_until = time.monotonic() + _REST * took_s

@@ -24,7 +24,7 @@ from typing import Any, Final
 from workers.errors import EngineCallError
 from workers.sandbox.client import Engine, translated
 from workers.sandbox.dialogue import Dialogue
-from workers.sandbox.guard import DiskGuard
+from workers.sandbox.guard import Guard
 
 _TICK_MS: Final = 100
 _CHECK_S: Final = 1.0
@@ -267,7 +267,7 @@ def run_command(
     cap_bytes: int,
     still_running: Callable[[], bool],
     cancelled: Callable[[], bool] = lambda: False,
-    guard: DiskGuard | None = None,
+    guard: Guard | None = None,
     beside_full: Callable[[], bool] = lambda: False,
     relay_ends: Callable[[], bool] = lambda: False,
     dialogue: Dialogue | None = None,

@@ -11,12 +11,13 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from workers.errors import WorkerError
 from workers.sandbox.disk import DiskWatch, Due
-from workers.sandbox.priority import GUARD_NICE, favour
+from workers.sandbox.priority import favour_guard
 
 _SETTLE_S: Final = 2.0
 _AGAIN_S: Final = 0.002
@@ -45,6 +46,19 @@ class Hold(Protocol):
         """End everything of the agent's in it."""
 
 
+class Guard(Protocol):
+    """What runs commands in a guarded container knows of its guard."""
+
+    def over(self) -> bool:
+        """Whether the container held more than it may; raises the `WorkerError` of a failed measurement."""
+
+    def command(self, is_up: Callable[[], bool]) -> AbstractContextManager[None]:
+        """Around one command: none is started in a frozen container, which the engine would refuse.
+
+        `is_up` asks the engine whether the command has begun (or is over already).
+        """
+
+
 class DiskGuard:
     """Watches from `with` to its end; `over()` is true once the container held more than it may.
 
@@ -59,7 +73,7 @@ class DiskGuard:
         self._over = False
         self._error: WorkerError | None = None
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="disk-guard", daemon=True)
+        self._thread = threading.Thread(target=self.stand, name="disk-guard", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -68,31 +82,16 @@ class DiskGuard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ending.set()
+        self.end()
         self._thread.join()
 
-    def over(self) -> bool:
-        """Costs nothing; raises the `WorkerError` with which a measurement failed."""
-        if self._error is not None:
-            raise self._error
-        return self._over
+    def end(self) -> None:
+        """Look no more; what is held still is let go first."""
+        self._ending.set()
 
-    @contextlib.contextmanager
-    def command(self, is_up: Callable[[], bool]) -> Iterator[None]:
-        """Around one command: none is started in a frozen container, which the engine would refuse.
-
-        `is_up` asks the engine whether the command has begun (or is over already).
-        """
-        with self._gate:
-            self._hold.mark()
-            self._is_up = is_up
-        try:
-            yield
-        finally:
-            self._is_up = None
-
-    def _run(self) -> None:
-        favour(threading.get_native_id(), GUARD_NICE)
+    def stand(self) -> None:
+        """Look, in the thread that calls, until the `end` or a conviction."""
+        favour_guard(threading.get_native_id())
         while not self._ending.wait(self._watch.pause_s()):
             try:
                 due = self._watch.due()
@@ -101,6 +100,23 @@ class DiskGuard:
             except WorkerError as error:
                 self._error = error
                 return
+
+    def over(self) -> bool:
+        """See `Guard`; costs nothing."""
+        if self._error is not None:
+            raise self._error
+        return self._over
+
+    @contextlib.contextmanager
+    def command(self, is_up: Callable[[], bool]) -> Iterator[None]:
+        """See `Guard`."""
+        with self._gate:
+            self._hold.mark()
+            self._is_up = is_up
+        try:
+            yield
+        finally:
+            self._is_up = None
 
     def _look(self, due: Due) -> bool:
         if due is Due.ANYWAY and not self._watch.measure():

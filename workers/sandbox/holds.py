@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from workers.errors import ContainerGoneError, WorkerError
-from workers.sandbox.container import Container
 from workers.sandbox.freezer import Freezer
 from workers.sandbox.guard import Hold
 from workers.sandbox.proofs import RUNTIME_NAME, name_of
+
+if TYPE_CHECKING:  # with it comes the engine's client, which a guard in a process of its own does without
+    from workers.sandbox.container import Container
 
 
 class FrozenHold:

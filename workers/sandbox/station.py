@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +12,7 @@ from workers.sandbox.client import Engine
 from workers.sandbox.container import Container
 from workers.sandbox.disposer import Disposer
 from workers.sandbox.image_probe import ImageProbe
+from workers.sandbox.lookouts import Lookouts
 from workers.sandbox.prepared import Prepared, PreparedImages
 from workers.sandbox.priority import favour_this_process
 from workers.sandbox.watch import EngineWatch
@@ -27,6 +29,7 @@ class Station:
         self.bundles = BundleVolumes(self.engine)
         self.prepared = PreparedImages(self.engine)
         self.probe = ImageProbe(self.engine)
+        self.lookouts = Lookouts()
         self.pool = ThreadPoolExecutor(threads, "station")
         self._root: str | None = None
 
@@ -37,6 +40,8 @@ class Station:
         body: Callable[[str], dict[str, object]],
     ) -> tuple[Container, Prepared]:
         """A container of a prepared image; an image that somebody removed in between is made once more."""
+        if os.geteuid() == 0:  # for nobody else a layer can be read and a cgroup frozen
+            self.lookouts.begin()
         prepared = prepare()
         try:
             return Container.create(self.engine, self.watch, name, body(prepared.id)), prepared
@@ -59,6 +64,7 @@ class Station:
         """Wait for removals and end the streams; returns what could not be removed."""
         self.pool.shutdown()
         failed = self.disposer.close()
+        self.lookouts.close()
         self.watch.close()
         self.engine.close()
         return failed

@@ -58,7 +58,8 @@ class CaseFileError(ValueError):
 class Needs:
     """What a case asks for: disk `profile`, a `runtime` of its own, `relay`, helper functions, a judge.
 
-    A `crowd` of writers may pass a polled limit by more than one writer does (docs/hardening.md).
+    Under a runtime with a kernel of its own a `crowd` of writers may pass a polled limit by more than one
+    writer does (docs/hardening.md).
     """
 
     profile: Literal["strict", "writable"] = "strict"

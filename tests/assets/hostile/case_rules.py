@@ -14,13 +14,14 @@ from orchestrator.certificates.verdict import Verdict
 from orchestrator.ledger.states import SlotState
 from scoring.vocabulary import Outcome, Reason
 from tests.assets.hostile.case_house import Seen
+from workers.sandbox.options import OWN_KERNEL
 
 MIB: Final = 1 << 20
 KEY: Final = b"sk-siege-77d1f0c2a9"
 SECRETS: Final = {"hidden tests": b"canary-5b1f0c88", "gold answer": b"gold-9d1e77c2", "provider key": KEY}
 DISK_SLACK_BYTES: Final = 64 * MIB
-CROWD_SLACK_BYTES: Final = 256 * MIB
-"""What docs/hardening.md says of eight writers at once on a busy host; 64 MiB is the rule for all else."""
+OWN_KERNEL_CROWD_SLACK_BYTES: Final = 256 * MIB
+"""What docs/hardening.md says of eight writers at once under a runtime with a kernel of its own."""
 CANARIES: Final = {"SOCK_STREAM", "SOCK_DGRAM", "neighbour"}
 PARTS: Final = (
     "agent/command.json",
@@ -53,13 +54,18 @@ def _nothing_left(seen: Seen) -> list[str]:
     return [f"left behind: {one}" for one in seen.left]
 
 
+def _slack_of(seen: Seen) -> int:
+    own_kernel = _report(seen).get("runtime") in OWN_KERNEL
+    return OWN_KERNEL_CROWD_SLACK_BYTES if own_kernel and seen.case.needs.crowd else DISK_SLACK_BYTES
+
+
 def _host_untouched(seen: Seen) -> list[str]:
     written = _report(seen).get("counters", {}).get("writtenBytes")
     cap = _report(seen).get("limits", {}).get("diskBytes")
     found = list(seen.host)
     if type(written) is not int or type(cap) is not int:
         found.append("what it wrote to the disk was not measured")
-    elif written > cap + (CROWD_SLACK_BYTES if seen.case.needs.crowd else DISK_SLACK_BYTES):
+    elif written > cap + _slack_of(seen):
         found.append(f"it wrote {written} bytes with a cap of {cap}")
     return found
 
