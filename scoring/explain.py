@@ -132,8 +132,7 @@ def _counts(card: PackScoreCard) -> list[str]:
         f"declared: {card.declared_tries}; recorded: {counts.recorded}",
         f"did not finish, counted as failures: {counts.unfinished}{_split(counts.unfinished_by_kind)}",
         f"no verdict, counted as failures: {counts.no_verdict}",
-        "could not be counted: "
-        f"{counts.could_not_be_counted}{_split(counts.could_not_be_counted_by_kind)}",
+        f"could not be counted: {counts.could_not_be_counted}{_split(counts.could_not_be_counted_by_kind)}",
         f"passing tries left out for their certificate: {counts.left_out_certificate}",
         f"passing tries without a certificate: {counts.passes_without_certificate}",
         f"tries that read as simulated: {counts.simulated}",

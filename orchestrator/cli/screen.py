@@ -28,6 +28,7 @@ from orchestrator.packs import catalog
 from orchestrator.packs.pack import Pack
 from orchestrator.planning.conditions import DISK_MODES, CapOverrides, DiskCondition, ScreeningConditions
 from orchestrator.prices.sheet import PriceSheet
+from orchestrator.screenings.concluding import conclude, together
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.launch import Launch, Outcome, chosen_tasks, hardware_class, launch, run
 from orchestrator.screenings.opening import Sponsors
@@ -262,8 +263,10 @@ def _run(
     for one in launches:
         if one.resumed and one.state not in OPEN_SCREENINGS:
             say(f"{names[one.screening_id]}: already {one.state}; --again begins a new screening")
-    if all(one.state not in OPEN_SCREENINGS for one in launches):
-        return _closed(installation, launches)
+    closed = conclude(installation, [one for one in launches if one.state not in OPEN_SCREENINGS])
+    open_ = [one for one in launches if one.state in OPEN_SCREENINGS]
+    if not open_:
+        return closed
     to_come = [
         replace(
             one, tries=view.open, cap_nusd=None if view.cap_nusd is None else view.cap_nusd - view.used_nusd
@@ -272,12 +275,11 @@ def _run(
     ]
     if line := limit_line(to_come):
         say(line)
-    open_ = [one for one in launches if one.state in OPEN_SCREENINGS]
     with display_for(names, totals, jsonl=options["jsonl"], quiet=quiet) as display:
         if broker is not None:
             from orchestrator.screenings.hosts import run_on_hosts
 
-            return run_on_hosts(
+            outcome = run_on_hosts(
                 installation,
                 open_,
                 broker=broker,
@@ -287,23 +289,15 @@ def _run(
                 say=say,
                 share=options["share"],
             )
-        return run(
-            installation,
-            open_,
-            parallel=_parallel(options),
-            progress=display,
-            guard=interrupts,
-        )
-
-
-def _closed(installation: Installation, launches: list[Launch]) -> Outcome:
-    """Nothing is left to run; a summary that a crash left unsigned is signed now."""
-    from orchestrator.engine.base import RunResult
-
-    states = {one.screening_id: one.state for one in launches}
-    closed = {one.screening_id: one.certifier.close() for one in launches}
-    bundles = {key: path for key, path in closed.items() if path is not None}
-    return Outcome(RunResult(states, False, 0), bundles, ())
+        else:
+            outcome = run(
+                installation,
+                open_,
+                parallel=_parallel(options),
+                progress=display,
+                guard=interrupts,
+            )
+    return together(outcome, closed)
 
 
 def _finish(
@@ -322,7 +316,9 @@ def _finish(
     scored = {one.screening_id: score_screening(installation, one.screening_id) for one in launches}
     bundles = {key: str(path) for key, path in outcome.bundles.items()}
     if options["as_json"]:
-        cards = [{"screening": key, "bundle": bundles[key], **card_data(one)} for key, one in scored.items()]
+        cards = [
+            {"screening": key, "bundle": bundles.get(key), **card_data(one)} for key, one in scored.items()
+        ]
         emit(SCHEMA, {"interrupted": False, "screenings": _states(installation, launches), "cards": cards})
     elif not options["jsonl"]:
         for one in launches:

@@ -45,6 +45,17 @@ def only_one(folder: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process certifies, and keep them waiting."""
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 class Notary:
     """Certifies every screening of many hosts in one home; `turn` is called again and again."""
 

@@ -26,9 +26,7 @@ _logger = logging.getLogger(__name__)
 class Workshop:
     """One per child of a worker, opened after the fork: Docker client, relay and benches are its own."""
 
-    def __init__(
-        self, home: Home, ledger: Ledger, make_runner: Callable[[], Runner] = load_runner
-    ) -> None:
+    def __init__(self, home: Home, ledger: Ledger, make_runner: Callable[[], Runner] = load_runner) -> None:
         self._installation = Installation(home, ledger, open_store(home.evidence))
         self._runner = make_runner()
         self._benches: dict[str, Bench] = {}

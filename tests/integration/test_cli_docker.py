@@ -125,6 +125,20 @@ def test_the_same_command_again_runs_nothing(screened: Screened) -> None:
     assert [one["screening"] for one in again.data["screenings"]] == [screened.by_agent["oracle@1"]]
 
 
+def test_a_further_agent_beside_one_that_is_complete(screened: Screened) -> None:
+    """The complete one is shown with its bundle, the other one is run."""
+    words = ("screen", str(screened.pack), "--agent", "oracle", "--agent", "nop", "--tries", "1", "--json")
+    ran = screened.assize(*words)
+    assert ran.code == 0, ran.err
+    cards = {one["card"]["key"]["agent"]: one for one in ran.data["cards"]}
+    assert cards["oracle"]["screening"] == screened.by_agent["oracle@1"]
+    assert {name: one["card"]["pack_score"]["display"] for name, one in cards.items()} == {
+        "oracle": "100.0",
+        "nop": "0.0",
+    }
+    assert all(Path(one["bundle"]).is_file() for one in cards.values())
+
+
 def test_a_private_screening_is_a_record_of_its_own(screened: Screened) -> None:
     """Seed 003: evidence, no certificate, no log entry, no score; in public it is another screening."""
     home = screened.home

@@ -150,6 +150,33 @@ def test_a_campaign_outlives_its_watcher_and_its_worker(
     assert containers(engine, installation) == set()
 
 
+def test_a_campaign_that_ends_without_its_signer(
+    program: Program, installation: Installation, engine: Engine
+) -> None:
+    """Workers close it, nobody signs; the same command certifies every try before it sums them up."""
+    worker = program.start("worker", "run", "--slots", "2")
+    screen = program.start(*SCREEN, "--tries", "1", "--engine", "celery")
+    soon(lambda: any("/" in one and "owner" not in one for one in containers(engine, installation)), "a try")
+    screen.send_signal(signal.SIGINT)
+    said, _ = screen.communicate(timeout=WITHIN_S)
+    assert screen.returncode == 130, said
+    soon(
+        lambda: all(row["closed_ms"] is not None for row in queries.screenings(installation.ledger)),
+        "the workers close both",
+    )
+    assert queries.certifiable(installation.ledger) != [], "tries that nobody has certified"
+    code, said = program.run(*SCREEN, "--tries", "1", "--engine", "celery", "--json")
+    assert code == 3, said  # one task of a pack does not count in full
+    assert queries.certifiable(installation.ledger) == []
+    bundles = sorted(program.home.glob("certificates/*/screening.zip"))
+    assert len(bundles) == 2
+    for bundle in bundles:
+        code, said = program.run("verify", str(bundle))
+        assert code in (0, 3) and "authentic   yes" in said and "COMPLETE    yes" in said, said
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(WITHIN_S) == 0
+
+
 def _ends(ledger: Ledger) -> dict[str, str]:
     found: dict[str, Any] = {}
     for row in queries.screenings(ledger):
