@@ -32,6 +32,8 @@ CELERY: Final = "celery"
 PROGRAM: Final = (sys.executable, "-c", "from orchestrator.cli.main import main; main()")
 """`assize` of this very checkout."""
 _ENDS_WITHIN_S: Final = 60.0
+_WITHIN_S: Final = 600.0
+"""A campaign without workers waits for ever, as it should; a test does not."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Engines:
                 # Not the repository, which would be searched for modules before the installation.
                 cwd=home.parent,
                 check=False,
+                timeout=_WITHIN_S,
             )
 
     def run(
