@@ -42,6 +42,7 @@ own_postgres = services.own_postgres
 redis_server = services.redis_server
 s3_server = services.s3_server
 databases = on.databases
+folders_made = on.folders_made
 every_ledger_is_accounted_for = on.every_ledger_is_accounted_for
 
 HOME_ID = f"pytest-{os.getpid()}"
