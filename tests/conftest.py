@@ -45,6 +45,7 @@ redis_server = services.redis_server
 s3_server = services.s3_server
 databases = on.databases
 engines = by.engines
+folders_made = on.folders_made
 every_ledger_is_accounted_for = on.every_ledger_is_accounted_for
 
 HOME_ID = f"pytest-{os.getpid()}"

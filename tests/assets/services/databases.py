@@ -2,20 +2,24 @@
 
 A test that opens the ledger of a home asks for `databases`, itself or by its fixtures, and runs once on each.
 Nothing else of it changes: a home whose database nobody names has one on a server in the second run;
-`environment_of` tells it to other processes. What is about one database only says so with
-`@pytest.mark.only_on`, and the session refuses a test that opened a ledger in a file and said neither.
+`environment_of` tells it to other processes, `copy_home` copies a home with it. What is about one database
+only says so with `@pytest.mark.only_on`, and the session refuses a test that opened a ledger in a file and
+said neither, by the folders that the test and its fixtures made.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from orchestrator.home import DATABASE_VARIABLE, Home
+from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.migrate import open_ledger, upgrade
 
 if TYPE_CHECKING:  # most sessions need no server
     from tests.assets.services.postgres import PostgresServer
@@ -46,10 +50,19 @@ class _Databases:
             return stated
         root = home.root.absolute()
         if root not in self._urls:
-            from orchestrator.ledger.migrate import upgrade
-
             self._urls[root] = self.server.new_database(upgrade)
         return self._urls[root]
+
+    def copy(self, source: Path, target: Path) -> None:
+        """Give the home at `target` a copy of the database of `source`, when that has one."""
+        if (url := self._urls.get(source.absolute())) is not None:
+            assert self.server is not None
+            self._urls[target.absolute()] = self.server.copy_database(url)
+
+    def make_empty(self, root: Path) -> None:
+        """Give the home at `root` a database without our schema."""
+        if self.server is not None and self.wanted == POSTGRESQL:
+            self._urls[root.absolute()] = self.server.new_database()
 
     def drop_below(self, folder: Path) -> None:
         """Drop those of every home below a folder."""
@@ -65,6 +78,25 @@ def environment_of(home: Path) -> dict[str, str]:
     """What another process has to be told of a home's database; nothing where it is the file."""
     url = Home(home).database_url
     return {} if url.startswith("sqlite:") else {DATABASE_VARIABLE: url}
+
+
+def without_schema(root: Path) -> Home:
+    """A home to be restored to: its database, if not the file, is there and empty."""
+    _databases.make_empty(root)
+    return Home(root)
+
+
+def copy_home(source: Path, target: Path) -> Home:
+    """A copy of a home with its ledger, which nobody may have open."""
+    shutil.copytree(source, target)
+    _databases.copy(source, target)
+    return Home(target)
+
+
+def remove_home(root: Path) -> None:
+    """Remove a home with its ledger before the end of the test, which would do it too."""
+    shutil.rmtree(root)
+    _databases.drop_below(root.absolute())
 
 
 @pytest.fixture(scope="session", params=[SQLITE, POSTGRESQL])
@@ -102,31 +134,62 @@ def begin(item: pytest.Item) -> None:
     _databases.wanted = wanted_by(item)
 
 
+@pytest.fixture(scope="session")
+def folders_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+    """The folders for tests and fixtures that were made since somebody last looked."""
+    made: list[Path] = []
+    make = tmp_path_factory.mktemp
+
+    def noted(*arguments: Any, **options: Any) -> Path:
+        made.append(make(*arguments, **options))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tmp_path_factory, "mktemp", noted)
+        yield made
+
+
 @pytest.fixture(autouse=True)
-def every_ledger_is_accounted_for(request: pytest.FixtureRequest) -> Iterator[None]:
+def every_ledger_is_accounted_for(request: pytest.FixtureRequest, folders_made: list[Path]) -> Iterator[None]:
     """No test opens a ledger in a file without having said on which databases it runs."""
-    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    own = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     yield
-    if folder is None:
-        return
-    said = {FIXTURE, ENGINES, ON_BOTH_ALREADY} & set(request.fixturenames) or request.node.get_closest_marker(
-        "only_on"
-    )
+    made, folders_made[:] = list(folders_made), []
+    asked = {FIXTURE, ENGINES, ON_BOTH_ALREADY} & set(request.fixturenames)
+    said = asked or request.node.get_closest_marker("only_on") is not None
     if not said or _databases.wanted == POSTGRESQL:
-        found = [str(path) for path in Path(folder).rglob("ledger.db")]
+        found = [str(path) for folder in made for path in folder.rglob("ledger.db")]
         assert found == [], f"a ledger in a file, but the test runs on {_databases.wanted}: {found}"
-    _databases.drop_below(Path(folder))
+    if own is not None:
+        _databases.drop_below(own)
 
 
 def only_where_it_belongs(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take the runs out that `only_on(database, reason)` rules out."""
-    kept, out = [], []
+    kept: list[pytest.Item] = []
+    out: list[pytest.Item] = []
     for item in items:
         mark = item.get_closest_marker("only_on")
         if mark is not None:
             database, reason = mark.args
-            assert reason, item.nodeid
+            assert reason and (database == SQLITE or FIXTURE in getattr(item, "fixturenames", ())), (
+                item.nodeid
+            )
         (kept if mark is None or wanted_by(item) == database else out).append(item)
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = kept
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home of the test's own, without a ledger yet: who opens one asks for `databases` too."""
+    return Home(tmp_path / "home").prepare()
+
+
+@pytest.fixture
+def ledger(home: Home, databases: str) -> Iterator[Ledger]:
+    """The ledger of that home, on each database."""
+    opened = open_ledger(home.database_url)
+    yield opened
+    opened.close()

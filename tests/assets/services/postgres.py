@@ -154,8 +154,6 @@ class PostgresServer:
 
     def new_database(self, migrate: Callable[[str], object] | None = None) -> str:
         """A new database, and its URL: a copy of the one that `migrate(url)` made, or empty."""
-        self._count += 1
-        name = f"test_{self._count}"
         template = "template1"
         if migrate is not None:
             template = _TEMPLATE
@@ -163,8 +161,20 @@ class PostgresServer:
                 self._create(_TEMPLATE, "template1")
                 migrate(self.url(_TEMPLATE))
                 self._has_template = True
+        return self._copy(template)
+
+    def copy_database(self, url: str) -> str:
+        """A copy of a database that nobody is connected to, and its URL."""
+        return self._copy(self._name(url))
+
+    def _copy(self, template: str) -> str:
+        self._count += 1
+        name = f"test_{self._count}"
         self._create(name, template)
         return self.url(name)
+
+    def _name(self, url: str) -> str:
+        return url.rpartition("/")[2] if self._tcp else url.partition("@/")[2].partition("?")[0]
 
     def _create(self, name: str, template: str) -> None:
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
@@ -172,8 +182,8 @@ class PostgresServer:
 
     def drop_database(self, url: str) -> None:
         """Drop a database that `new_database` made, whoever is still connected to it."""
-        name = url.rpartition("/")[2] if self._tcp else url.partition("@/")[2].partition("?")[0]
-        self.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+        statement = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+        self.execute(statement.format(sql.Identifier(self._name(url))))
 
     def close(self) -> None:
         """Stop the server and remove everything it had."""

@@ -51,19 +51,19 @@ class Places:
         return Place(home, self.make_url() if self.kind == "postgresql" else None, self.patch)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
 def places(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, databases: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Places]:
     """New homes, each with an empty database of its own; every test that asks runs on both databases."""
     made: list[str] = []
-    server: Any = request.getfixturevalue("postgres_server") if request.param == "postgresql" else None
+    server: Any = request.getfixturevalue("postgres_server") if databases == "postgresql" else None
 
     def make_url() -> str:
         made.append(server.new_database())
         return made[-1]
 
-    yield Places(request.param, tmp_path, monkeypatch, make_url)
+    yield Places(databases, tmp_path, monkeypatch, make_url)
     for url in made:
         server.drop_database(url)
 

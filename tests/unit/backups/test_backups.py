@@ -231,7 +231,7 @@ def test_nothing_is_overwritten(certified: Certified, places: Places, tmp_path: 
     assert found(certified) == []
     other = Home(tmp_path / "other")
     if places.kind == "postgresql":
-        places.patch.delenv("ASSIZE_DATABASE_URL")
+        places.patch.setenv("ASSIZE_DATABASE_URL", f"sqlite:///{tmp_path / 'other.db'}")
         with pytest.raises(TargetError, match=r"of postgresql.*is sqlite"):
             restoring.restore(other, folder)
 

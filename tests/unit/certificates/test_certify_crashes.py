@@ -33,6 +33,7 @@ from orchestrator.engine.local import LocalEngine
 from orchestrator.engine.stub import plan_stub, stub_order
 from orchestrator.home import Home
 from orchestrator.ledger import queries, records
+from orchestrator.ledger.db import Ledger, create_engine
 from orchestrator.ledger.records import add_certificate, certificates
 from orchestrator.log.audit import audit
 from orchestrator.log.errors import LogBusyError, LogConflictError
@@ -46,11 +47,14 @@ from orchestrator.screenings.images import TaskImages
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.opening import Sponsors
 from orchestrator.screenings.orders import Bench
+from tests.assets.services.databases import copy_home, remove_home
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 SPONSORS = Sponsors("test:local", "test:local", "test:local")
 IMAGE = "sha256:" + "1" * 64
 STATEMENTS = 4
+PARTS = 4
+"""The places to stop at are many: in parts, processes of tests share them."""
 
 
 def _asset(family: str, name: str) -> ModuleType:
@@ -124,7 +128,7 @@ class Life:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Life:
+def ran(tmp_path_factory: pytest.TempPathFactory, databases: str) -> Life:
     """A home with two recorded tries, its keys and its trust root; to be copied."""
     folder = tmp_path_factory.mktemp("certify")
     worlds = _asset("custody", "custody_world")
@@ -151,7 +155,7 @@ def fresh(ran: Life, tmp_path: Path) -> Callable[[str], Life]:
     """Copies of that home; certificates do not depend on where a home lies."""
 
     def copy(name: str) -> Life:
-        shutil.copytree(ran.home.root, tmp_path / name)
+        copy_home(ran.home.root, tmp_path / name)
         return Life(tmp_path / name, ran.pack, ran.screening)
 
     return copy
@@ -185,8 +189,9 @@ def test_everything_is_logged_and_verifies(fresh: Callable[[str], Life]) -> None
     assert life.run() == path and life.files() == before and life.check_log() == STATEMENTS
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 def test_stop_at_every_step(
-    fresh: Callable[[str], Life], crash: ModuleType, monkeypatch: pytest.MonkeyPatch
+    fresh: Callable[[str], Life], crash: ModuleType, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     """Between and within signing, logging, storing and writing: the second run ends as if never stopped."""
     disk = crash.CountingDisk()
@@ -205,7 +210,7 @@ def test_stop_at_every_step(
     whole.run(with_disk(disk))
     wanted, files, total = whole.envelopes(), whole.files(), disk.count
     assert len(wanted) == STATEMENTS and total > 60
-    for last in range(1, total + 1):
+    for last in range(1 + part, total + 1, PARTS):
         life, disk = fresh(str(last)), crash.CountingDisk(last)
         with pytest.raises(crash.Killed):
             life.run(with_disk(disk))
@@ -214,7 +219,7 @@ def test_stop_at_every_step(
         assert life.envelopes() == wanted
         assert life.check_log() == STATEMENTS
         assert life.files() == files
-        shutil.rmtree(life.home.root)
+        remove_home(life.home.root)
 
 
 def steps(modules: Iterable[ModuleType], on_line: Callable[[], None]) -> Any:
@@ -237,6 +242,15 @@ def on_disk(folder: Path) -> frozenset[tuple[str, int, int]]:
     return frozenset((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in found)
 
 
+def in_ledger(ledger: Ledger) -> tuple[int, ...]:
+    """What it would find on a server: how long the tables are that certifying adds to."""
+    if ledger.engine.dialect.name == "sqlite":  # a file, and somebody may be writing to it
+        return ()
+    with ledger.reading() as connection:
+        counts = (f"SELECT count(*) FROM {table}" for table in ("certificate", "event"))
+        return tuple(connection.exec_driver_sql(one).scalar_one() for one in counts)
+
+
 def in_a_child(work: Callable[[], object]) -> int:
     """The wait status of a process of its own that does this and nothing else."""
     child = os.fork()
@@ -250,18 +264,20 @@ def in_a_child(work: Callable[[], object]) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def test_sigkill_at_every_statement(fresh: Callable[[str], Life], crash: ModuleType) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_sigkill_at_every_statement(fresh: Callable[[str], Life], crash: ModuleType, part: int) -> None:
     """A real process gets SIGKILL at every line of the signing side before which anything changed on disk,
     found by tracing a run; the next run ends as if nothing had been."""
     modules = (certify, bundling, logbook_module, records)
     stops: list[int] = []
     lines, states = 0, set[Any]()
     whole = fresh("whole")
+    beside = Ledger(create_engine(whole.home.database_url))
 
     def on_line() -> None:
         nonlocal lines
         lines += 1
-        state = on_disk(whole.home.root)
+        state = on_disk(whole.home.root), in_ledger(beside)
         if state not in states:
             states.add(state)
             stops.append(lines)
@@ -271,9 +287,10 @@ def test_sigkill_at_every_statement(fresh: Callable[[str], Life], crash: ModuleT
         whole.run(with_disk(crash.CountingDisk()))
     finally:
         sys.settrace(None)
+    beside.close()
     wanted, files = whole.envelopes(), whole.files()
     assert len(wanted) == STATEMENTS and lines > 300 and len(stops) >= 20
-    for last in stops:
+    for last in stops[part::PARTS]:
 
         def die(life: Life, last: int = last) -> None:
             left = itertools.count(last, -1)
@@ -292,7 +309,7 @@ def test_sigkill_at_every_statement(fresh: Callable[[str], Life], crash: ModuleT
         assert life.envelopes() == wanted, last
         assert life.check_log() == STATEMENTS, last
         assert life.files() == files, last
-        shutil.rmtree(life.home.root)
+        remove_home(life.home.root)
 
 
 def test_two_signers_at_once(fresh: Callable[[str], Life], crash: ModuleType) -> None:

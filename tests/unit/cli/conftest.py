@@ -22,6 +22,10 @@ from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.records import CertificateKind, add_certificate
+from tests.assets.services import databases as on
+
+home = on.home
+ledger = on.ledger
 
 HOSTILE_TASK = "evil\x1b[31m\u202etask\nsecond line"
 TROUBLED = "lost"
@@ -141,12 +145,21 @@ class Cli:
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], world: World, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """The program on the seeded home, without a Docker engine."""
+def cli(
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Cli:
+    """The program without a Docker engine, on the seeded home if a test asks for `world`, else on none yet.
+
+    Without `world` nothing is seeded, and a test that opens no ledger runs once.
+    """
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
     monkeypatch.delenv("ASSIZE_HOME", raising=False)
     monkeypatch.delenv("ASSIZE_DATABASE_URL", raising=False)
-    return Cli(capsys, world.home.root)
+    seeded = "world" in request.fixturenames
+    return Cli(capsys, request.getfixturevalue("world").home.root if seeded else tmp_path / "unmade")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import pytest
 
 from orchestrator.cli import exits, failures
 from orchestrator.errors import AssizeError, UsageError
+from orchestrator.home import Home
 
 PREFIX = "SHARED"
 CASES: dict[str, list[str]] = {
@@ -40,6 +41,23 @@ CASES: dict[str, list[str]] = {
     "tries in words": ["screen", "PACK", "--agent", "nop", "--tries", "three"],
     "negative cap": ["screen", "PACK", "--agent", "nop", "--agent-wall-s", "-1"],
     "impossible runtime name": ["screen", "PACK", "--agent", "nop", "--runtime", "; rm", "--dry-run"],
+    "unknown state": ["tries", "DONE", "--state", "finished"],
+    "unknown outcome": ["tries", "DONE", "--outcome", "won"],
+    "unknown reason": ["tries", "DONE", "--reason", "bad-luck"],
+    "unknown column": ["tries", "DONE", "--columns", "id,colour"],
+    "no column": ["status", "--columns", ","],
+    "unknown format": ["status", "-o", "yaml"],
+    "format that does not fit": ["status", "DONE", "-o", "csv"],
+    "attempt zero": ["try", "DONE", "--attempt", "0"],
+    "interval that is no number": ["status", "--watch", "--interval", "soon"],
+    "no trust root": ["verify", "GARBAGE"],
+    "trust root that is none": ["verify", "GARBAGE", "--trust-root", "GARBAGE"],
+    "freeze of a file": ["packs", "freeze", "GARBAGE"],
+    "freeze without pack.toml": ["packs", "freeze", "EMPTY"],
+}
+"""Refused before a ledger is opened."""
+
+OF_A_LEDGER: dict[str, list[str]] = {
     "unknown screening in status": ["status", "01ZZZZ"],
     "unknown screening in tries": ["tries", "01ZZZZ"],
     "unknown screening in score": ["score", "01ZZZZ"],
@@ -48,27 +66,15 @@ CASES: dict[str, list[str]] = {
     "ambiguous screening": ["status", PREFIX],
     "ambiguous try": ["try", PREFIX],
     "unknown try": ["try", "01ZZZZ"],
-    "unknown task in tries": ["tries", "DONE", "--task", "no-such-task"],
-    "unknown state": ["tries", "DONE", "--state", "finished"],
-    "unknown outcome": ["tries", "DONE", "--outcome", "won"],
-    "unknown reason": ["tries", "DONE", "--reason", "bad-luck"],
-    "unknown column": ["tries", "DONE", "--columns", "id,colour"],
-    "no column": ["status", "--columns", ","],
-    "unknown format": ["status", "-o", "yaml"],
-    "format that does not fit": ["status", "DONE", "-o", "csv"],
     "watch in a format that does not fit": ["status", "--watch", "-o", "md"],
-    "attempt zero": ["try", "DONE", "--attempt", "0"],
-    "interval that is no number": ["status", "--watch", "--interval", "soon"],
-    "no trust root": ["verify", "GARBAGE"],
-    "trust root that is none": ["verify", "GARBAGE", "--trust-root", "GARBAGE"],
-    "freeze of a file": ["packs", "freeze", "GARBAGE"],
-    "freeze without pack.toml": ["packs", "freeze", "EMPTY"],
+    "unknown task in tries": ["tries", "DONE", "--task", "no-such-task"],
 }
+"""Refused by what the ledger says."""
 
 
 @pytest.fixture
-def places(tmp_path: Path, world: Any) -> Callable[[str], str]:
-    """Fills the words of a case: folders and files of this test, the seeded screening."""
+def places(tmp_path: Path) -> Callable[[str], str]:
+    """Fills the words of a case: folders and files of this test; no screening is where none is asked for."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "garbage").write_bytes(b"\x00\xffnot a bundle\n= = =")
     task = tmp_path / "pack" / "one"
@@ -78,15 +84,11 @@ def places(tmp_path: Path, world: Any) -> Callable[[str], str]:
     (task / "instruction.md").write_text("Do it.\n")
     (task / "environment" / "Dockerfile").write_text("FROM assize/base:1\n")
     (task / "tests" / "test.sh").write_text("echo 1 > /logs/verifier/reward.txt\n")
-    shared = "".join(
-        a for a, b in takewhile(lambda pair: pair[0] == pair[1], zip(world.done, world.open, strict=True))
-    )
     words = {
         "EMPTY": str(tmp_path / "empty"),
         "GARBAGE": str(tmp_path / "garbage"),
         "PACK": str(tmp_path / "pack"),
-        "DONE": world.done,
-        PREFIX: shared,
+        "DONE": "01ZZZZ",
     }
 
     def fill(word: str) -> str:
@@ -109,26 +111,41 @@ def _is_a_sentence(ran: Any, codes: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_input_is_one_sentence_and_exit_2(
-    cli: Any, places: Callable[[str], str], name: str, tmp_path: Path
+    cli: Any, places: Callable[[str], str], name: str, home: Home
 ) -> None:
-    """The table above, each on a home that exists and holds screenings."""
-    ran = cli(*map(places, CASES[name]))
+    """The table above, each on a home that exists."""
+    _is_a_sentence(cli(*map(places, CASES[name]), home=home.root), (exits.WRONG_INPUT,))
+
+
+@pytest.mark.parametrize("name", OF_A_LEDGER)
+def test_what_the_ledger_does_not_hold_is_one_sentence_and_exit_2(cli: Any, world: Any, name: str) -> None:
+    """The second table, on a home that holds screenings."""
+    both = zip(world.done, world.open, strict=True)
+    shared = "".join(a for a, b in takewhile(lambda pair: pair[0] == pair[1], both))
+    words = {"DONE": world.done, PREFIX: shared}
+    ran = cli(*(words.get(word, word) for word in OF_A_LEDGER[name]))
     _is_a_sentence(ran, (exits.WRONG_INPUT,))
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in CASES if "ambiguous" not in name and "DONE" not in CASES[name]]
+    "name",
+    [
+        name
+        for name, words in {**CASES, **OF_A_LEDGER}.items()
+        if "ambiguous" not in name and "DONE" not in words
+    ],
 )
 def test_wrong_input_creates_no_home(
     cli: Any, places: Callable[[str], str], name: str, tmp_path: Path
 ) -> None:
     """The same on a home that does not exist: refused alike, and nothing is made."""
     home = tmp_path / "fresh"
-    _is_a_sentence(cli(*map(places, CASES[name]), home=home), (exits.WRONG_INPUT,))
+    words = {**CASES, **OF_A_LEDGER}[name]
+    _is_a_sentence(cli(*map(places, words), home=home), (exits.WRONG_INPUT,))
     assert not home.exists()
 
 
-def test_unreadable_bundles(cli: Any, places: Callable[[str], str], tmp_path: Path, world: Any) -> None:
+def test_unreadable_bundles(cli: Any, places: Callable[[str], str], tmp_path: Path) -> None:
     """A folder, a missing file: one sentence; garbage: a verdict with exit 2. No traceback."""
     root = _trust_root(tmp_path)
     for path in (str(tmp_path), str(tmp_path / "absent")):
@@ -166,6 +183,7 @@ def test_a_home_that_is_a_file(cli: Any, tmp_path: Path, arguments: list[str]) -
     assert "is a file, not a folder" in ran.err
 
 
+@pytest.mark.only_on("sqlite", "a file that is no database")
 @pytest.mark.parametrize("arguments", [["status"], ["tries", "01"], ["score", "01"]], ids=lambda one: one[0])
 def test_a_ledger_that_is_no_database(cli: Any, tmp_path: Path, arguments: list[str]) -> None:
     """Exit 4 and the way to doctor."""
@@ -174,6 +192,7 @@ def test_a_ledger_that_is_no_database(cli: Any, tmp_path: Path, arguments: list[
     _is_a_sentence(ran, (exits.CANNOT,))
 
 
+@pytest.mark.only_on("sqlite", "a file of another program; a server's database is one of many")
 def test_a_ledger_of_somebody_else(cli: Any, tmp_path: Path) -> None:
     """Foreign tables are left alone."""
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
@@ -189,6 +208,7 @@ def test_a_home_that_cannot_be_made(cli: Any, places: Callable[[str], str]) -> N
     assert "/proc/assize-home" in ran.err
 
 
+@pytest.mark.usefixtures("databases")
 @pytest.mark.parametrize("command", [["screen", "PACK", "--agent", "nop"], ["images", "build", "PACK"]])
 def test_no_engine(cli: Any, places: Callable[[str], str], command: list[str], tmp_path: Path) -> None:
     """Cannot run here: exit 4, and what to install."""
@@ -197,6 +217,9 @@ def test_no_engine(cli: Any, places: Callable[[str], str], command: list[str], t
     assert ran.err.splitlines()[-1].startswith("  next: install a Docker engine")
 
 
+@pytest.mark.only_on(
+    "sqlite", "who may not write the home may not write its ledger: only where that is a file"
+)
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user can only be taken on by root")
 @pytest.mark.parametrize("arguments", [["status"], ["score", "01"], ["screen", "PACK", "--agent", "nop"]])
 def test_a_read_only_home(places: Callable[[str], str], world: Any, arguments: list[str]) -> None:
@@ -221,7 +244,7 @@ def test_a_read_only_home(places: Callable[[str], str], world: Any, arguments: l
     assert ran.returncode == 0 or ran.stderr.startswith("error: ")
 
 
-def test_an_unforeseen_error_is_a_sentence_too(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_error_is_a_sentence_too(cli: Any, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """CLI-9: a defect is reported as one, with --debug showing where."""
     import orchestrator.cli.status as status
 

@@ -19,7 +19,7 @@ ROW = "agent's own figures"
 
 
 @pytest.fixture
-def certified(tmp_path: Path) -> Callable[..., Any]:
+def certified(tmp_path: Path, databases: str) -> Callable[..., Any]:
     """A certified home whose second task's agent says these figures of itself."""
     spec = importlib.util.spec_from_file_location("certified_home", ASSET)
     assert spec is not None and spec.loader is not None

@@ -64,7 +64,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, databases: str) -> Bench:
     monkeypatch.delenv("ASSIZE_HOME", raising=False)
     monkeypatch.delenv("ASSIZE_DATABASE_URL", raising=False)
     home, lab = Home(tmp_path / "home").prepare(), _lab()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy.engine import Connection
 
 from orchestrator import host_abilities
 from orchestrator.certificates import founding, trust
@@ -23,9 +23,12 @@ from orchestrator.cli.findings import Health
 from orchestrator.custody import passphrase
 from orchestrator.home import Home
 from orchestrator.ledger import invariants
+from orchestrator.ledger.db import Ledger, create_engine
+from orchestrator.ledger.rules import RULES, Rule, ensure_rules
 from orchestrator.log.writer import LogWriter
 from orchestrator.prices.sheet import PriceSheet
 from sandbox_images.lock import ImageLock, LockedImage
+from tests.assets.services.databases import copy_home
 
 IMAGE = "sha256:" + "b" * 64
 NOW_MS = 1_795_000_000_000
@@ -90,12 +93,26 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 @pytest.fixture
 def home(tmp_path: Path, world: Any) -> Iterator[Home]:
     """A whole home: seeded ledger and evidence, keys, trust root, locked base image."""
-    made = Home(tmp_path / "home")
-    shutil.copytree(world.home.root, made.root)
+    made = copy_home(world.home.root, tmp_path / "home")
     phrase = passphrase.provide(made.keys).path
     founding.create(made.keys, made.trust_root, issuer="test", now_unix_ms=NOW_MS, passphrase_file=phrase)
     ImageLock(made.images_lock).record("assize/base:1", LockedImage(IMAGE, "local", "", "", "amd64", "test"))
     yield made
+
+
+@contextmanager
+def behind_the_ledger(home: Home) -> Iterator[Connection]:
+    """A transaction on the home's database that none of our code looks at."""
+    ledger = Ledger(create_engine(home.database_url))
+    with ledger.unit_of_work() as connection:
+        yield connection
+    ledger.close()
+
+
+def drop(connection: Connection, rule: Rule) -> None:
+    """Take a trigger away."""
+    on = f" ON {rule.table}" if connection.dialect.name == "postgresql" else ""
+    connection.exec_driver_sql(f"DROP TRIGGER {rule.name}{on}")
 
 
 def health(home: Home) -> dict[str, tuple[Health, str]]:
@@ -216,6 +233,7 @@ def test_no_attempt_runner(fake: FakeEngine, home: Home, monkeypatch: pytest.Mon
     assert health(home)["attempt runner"][0] is Health.BROKEN
 
 
+@pytest.mark.only_on("sqlite", "a file that is no database")
 def test_a_ledger_that_is_no_database(fake: FakeEngine, home: Home) -> None:
     """Broken, with a sentence."""
     for path in home.root.glob("ledger.db*"):
@@ -226,10 +244,9 @@ def test_a_ledger_that_is_no_database(fake: FakeEngine, home: Home) -> None:
 
 def test_a_ledger_that_lost_a_rule(fake: FakeEngine, home: Home) -> None:
     """A dropped trigger is found; the other checks of the home still run."""
-    with closing(sqlite3.connect(home.root / "ledger.db")) as connection:
-        name = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchone()[0]
-        connection.execute(f"DROP TRIGGER {name}")
-        connection.commit()
+    name = RULES[0].name
+    with behind_the_ledger(home) as connection:
+        drop(connection, RULES[0])
     found = health(home)
     assert found["ledger"][0] is Health.BROKEN
     assert name in found["ledger"][1]
@@ -238,31 +255,28 @@ def test_a_ledger_that_lost_a_rule(fake: FakeEngine, home: Home) -> None:
 
 def test_a_violated_invariant_is_broken(fake: FakeEngine, home: Home, cli: Any) -> None:
     """A row that was changed behind the ledger's back is named, exit 1."""
-    with closing(sqlite3.connect(home.root / "ledger.db")) as connection:
-        guards = connection.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'screening'"
-        ).fetchall()
-        for name, _ in guards:
-            connection.execute(f"DROP TRIGGER {name}")
-        connection.execute("UPDATE screening SET planned_slots = planned_slots + 1 WHERE closed_ms IS NULL")
-        for _, again in guards:
-            connection.execute(again)
-        connection.commit()
+    more = "UPDATE screening SET planned_slots = planned_slots + 1 WHERE closed_ms IS NULL"
+    with behind_the_ledger(home) as connection:
+        for rule in RULES:
+            if rule.table == "screening":
+                drop(connection, rule)
+        connection.exec_driver_sql(more)
+        ensure_rules(connection)
     found = health(home)["invariant 1: planned = recorded + uncountable + cancelled + open"]
     assert found[0] is Health.BROKEN
     assert "planned 4 slots and has 3" in found[1]
     assert cli("doctor", home=home.root).code == 1
 
 
-def test_an_old_schema_is_only_a_warning_and_is_not_upgraded(fake: FakeEngine, home: Home) -> None:
-    """Looking changes nothing; the next command upgrades."""
-    with closing(sqlite3.connect(home.root / "ledger.db")) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0000'")
-        connection.commit()
-        found = health(home)
-        assert found["ledger"][0] is Health.WARN
-        assert not [name for name in found if name.startswith("invariant")]
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0000",)
+def test_an_old_schema_is_told_and_not_upgraded(fake: FakeEngine, home: Home, databases: str) -> None:
+    """Looking changes nothing; the next command upgrades a file, of a server it is asked for."""
+    with behind_the_ledger(home) as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0000'")
+    found = health(home)
+    assert found["ledger"][0] is (Health.WARN if databases == "sqlite" else Health.MISSING)
+    assert not [name for name in found if name.startswith("invariant")]
+    with behind_the_ledger(home) as connection:
+        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == "0000"
 
 
 def test_key_modes_absent_keys_and_foreign_keys(fake: FakeEngine, home: Home, tmp_path: Path) -> None:

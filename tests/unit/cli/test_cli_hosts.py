@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -14,24 +13,11 @@ from orchestrator.home import Home
 from orchestrator.ledger import hosts, queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole
-from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.owners import register
 from orchestrator.ledger.providers import set_limits
 from orchestrator.ledger.transitions import claim, queue, start
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home").prepare()
-
-
-@pytest.fixture
-def ledger(home: Home) -> Iterator[Ledger]:
-    opened = open_ledger(home.database_url)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -126,6 +112,7 @@ def test_bad_input_is_refused_in_a_sentence(run: Run, arguments: tuple[str, ...]
     assert out == "" and len(err.splitlines()) <= 2
 
 
+@pytest.mark.only_on("sqlite", "a server may have workers of many machines")
 def test_a_file_with_a_worker_of_another_machine_is_refused(run: Run, ledger: Ledger) -> None:
     """Section 7: `--engine celery` with a SQLite URL and workers of another host."""
     hosts.enter(ledger, WorkerRole.WORKER, host_name="lab-1", slots=3, queues=["q"])

@@ -150,6 +150,7 @@ def test_rotation_step_by_step_and_back(cli: Any, keys: Any, home: Path) -> None
     assert "may still sign" in keys("destroy", old[:12], "--yes", code=2)
 
 
+@pytest.mark.usefixtures("databases")
 def test_revocation_freezes_and_discard_thaws(cli: Any, keys: Any, home: Path) -> None:
     """The freeze is there before the draft is signed, and a discarded draft takes it back."""
     keys("ceremony", "--generate", "1")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+
+from tests.assets.services.databases import environment_of
 
 STATUS_KEYS = {
     "screening",
@@ -241,7 +244,11 @@ def test_ctrl_c_ends_a_watch_quietly(world: Any) -> None:
     script = "from orchestrator.cli.main import main; main()"
     arguments = ["--home", str(world.home.root), "status", world.open, "--watch"]
     with subprocess.Popen(
-        [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment_of(world.home.root)},
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         assert world.open in process.stdout.readline()

@@ -120,7 +120,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, databases: str) -> Bench:
     monkeypatch.delenv("ASSIZE_HOME", raising=False)
     monkeypatch.delenv("ASSIZE_DATABASE_URL", raising=False)
     home, lab = Home(tmp_path / "home").prepare(), _lab()
@@ -275,12 +275,15 @@ def test_a_bundle_of_another_screening_is_refused(bench: Bench, run: Run) -> Non
     assert [(one["screening"], one["code"]) for one in data["left_out"]] == [(poor, "not-verified")]
 
 
-def test_nothing_verified_is_said(bench: Bench, run: Run, tmp_path: Path) -> None:
-    """No home, an empty ledger, an open screening: the sentence, exit 0, and no home is made."""
-    with pytest.raises(SystemExit) as end:
-        main(["--home", str(tmp_path / "none"), "board"])
-    assert end.value.code == 0
+def test_no_home_is_said(cli: Any, tmp_path: Path) -> None:
+    """Without a home, and so without a ledger: the sentence, exit 0, and no home is made."""
+    ran = cli("board", home=tmp_path / "none")
+    assert (ran.code, ran.out) == (0, "No pack results yet\n")
     assert not (tmp_path / "none").exists()
+
+
+def test_nothing_verified_is_said(bench: Bench, run: Run) -> None:
+    """An empty ledger, an open screening: the sentence, exit 0."""
     bench.row("open", "acme/helper", opened_pack())
     assert run("board") == (0, "No pack results yet\n", "")
     assert run("board", "--pack", "coding-core", "--page", "coding-core") == (0, "No pack results yet\n", "")

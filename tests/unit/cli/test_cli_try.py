@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator.cli.main import main
 from orchestrator.home import Home
+from tests.assets.services.databases import copy_home
 
 TRY_KEYS = {
     "schema",
@@ -66,9 +67,7 @@ ATTEMPT_KEYS = {
 @pytest.fixture
 def damaged(world: Any, tmp_path: Path) -> Iterator[Home]:
     """A copy of the seeded home that a test may damage."""
-    home = Home(tmp_path / "copy")
-    shutil.copytree(world.home.root, home.root)
-    yield home
+    yield copy_home(world.home.root, tmp_path / "copy")
 
 
 def _blob(home: Home, data: dict[str, Any], path: str) -> Path:

@@ -42,7 +42,7 @@ class Metered:
 
 
 @pytest.fixture(scope="module")
-def metered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+def metered(tmp_path_factory: pytest.TempPathFactory, databases: str) -> tuple[Path, dict[str, str]]:
     """A home, and its tries by task."""
     home = Home(tmp_path_factory.mktemp("metered") / "home").prepare()
     ledger = open_ledger(home.database_url)
@@ -82,9 +82,8 @@ def test_without_a_relay_nothing_is_said_of_it(cli: Any, metered: tuple[Path, di
     assert attempt["model_calls"] is None
 
 
-def test_a_try_of_a_rehearsal_says_so(cli: Any, tmp_path: Path) -> None:
+def test_a_try_of_a_rehearsal_says_so(cli: Any, home: Home, databases: str) -> None:
     """Its green mark is that of scripted answers (seed 003: simulated, never a pass)."""
-    home = Home(tmp_path / "home").prepare()
     ledger = open_ledger(home.database_url)
     try:
         screening = plan_stub(ledger, ["bare"], tries=1, conditions={"rehearsal_digest": "a" * 64})

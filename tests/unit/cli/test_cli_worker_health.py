@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -14,21 +13,8 @@ from orchestrator.home import Home
 from orchestrator.ledger import hosts
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole
-from orchestrator.ledger.migrate import open_ledger
 
 Run = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home").prepare()
-
-
-@pytest.fixture
-def ledger(home: Home) -> Iterator[Ledger]:
-    opened = open_ledger(home.database_url)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+from tests.assets.services.databases import copy_home
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
@@ -38,7 +39,7 @@ def crash() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def founded(worlds: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def founded(worlds: ModuleType, tmp_path_factory: pytest.TempPathFactory, databases: str) -> Any:
     """A lab whose keys were made on first use, with two screenings (`one`, `two`) that ran; to be copied."""
     folder = tmp_path_factory.mktemp("custody")
     lab = worlds.Lab(folder / "home", worlds.make_pack(folder / "pack"))
@@ -54,7 +55,7 @@ def make_lab(founded: Any, worlds: ModuleType, tmp_path: Path) -> Callable[[str]
     """Copies of that lab; its passphrase is the user's, so a copy on this machine can sign."""
 
     def make(name: str = "home") -> Any:
-        shutil.copytree(founded.home.root, tmp_path / name)
+        copy_home(founded.home.root, tmp_path / name)
         lab = worlds.Lab(tmp_path / name, founded.pack)
         lab.screenings = founded.screenings
         return lab

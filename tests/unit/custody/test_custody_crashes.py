@@ -68,6 +68,8 @@ def run(lab: Any, disk: Any, step: Callable[[Any], None]) -> None:
     step(lab.custodian(disk))
 
 
+pytestmark = pytest.mark.only_on("sqlite", "what stops here are operations on files, none of the ledger")
+
 FLOWS = {
     "rotate": (rotate, ()),
     "revoke": (revoke, ()),

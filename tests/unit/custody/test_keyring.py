@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from orchestrator.custody.keyring import FIRST_FILES, Keyring
 from orchestrator.errors import AssizeError
 from orchestrator.home import Home
 from orchestrator.screenings.installation import Installation
+from tests.assets.services.databases import copy_home
 
 NOW_MS = 1_796_000_000_000
 
@@ -40,6 +40,7 @@ def first_use(home: Home) -> str:
         installation.close()
 
 
+@pytest.mark.usefixtures("databases")
 def test_keys_of_a_new_home_are_encrypted_and_the_passphrase_is_elsewhere(tmp_path: Path) -> None:
     """Nothing in the home opens the keys: with another configuration folder a copy of it is of no use."""
     home = Home(tmp_path / "home")
@@ -58,16 +59,18 @@ def test_keys_of_a_new_home_are_encrypted_and_the_passphrase_is_elsewhere(tmp_pa
         assert not path.is_file() or secret not in path.read_bytes()
 
 
+@pytest.mark.usefixtures("databases")
 def test_a_copied_home_holds_no_usable_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On another machine, where the configuration folder is another one: refused, and the file is named."""
     home = Home(tmp_path / "home")
     first_use(home)
-    shutil.copytree(home.root, tmp_path / "stolen")
+    copy_home(home.root, tmp_path / "stolen")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "thief"))
     with pytest.raises(KeyFileError, match=str(tmp_path / "thief")):
         first_use(Home(tmp_path / "stolen"))
 
 
+@pytest.mark.usefixtures("databases")
 def test_the_operators_passphrase_file_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is generated then; without it the keys stay closed."""
     secret = tmp_path / "secret"
@@ -84,6 +87,7 @@ def test_the_operators_passphrase_file_is_used(tmp_path: Path, monkeypatch: pyte
     assert first_use(home) == keyid
 
 
+@pytest.mark.usefixtures("databases")
 @pytest.mark.parametrize("text", ["", "short"])
 def test_a_weak_passphrase_makes_no_key(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """PKCS#8 slows guessing down by little, so length is asked for; nothing is left behind."""
@@ -105,6 +109,7 @@ def test_xdg_rules(named: str, below: str, monkeypatch: pytest.MonkeyPatch, tmp_
     assert passphrase.folder() == tmp_path / below / "assize" / "passphrases"
 
 
+@pytest.mark.usefixtures("databases")
 def test_a_configuration_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said with what to do; no plain key is made instead."""
     (tmp_path / "file").write_text("")
@@ -123,6 +128,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
         passphrase.find(tmp_path)
 
 
+@pytest.mark.usefixtures("databases")
 def test_homes_with_plain_keys_go_on_working_and_can_be_encrypted(tmp_path: Path) -> None:
     """Their keys stay the same keys; encrypting again changes nothing."""
     home = Home(tmp_path / "home")
@@ -138,6 +144,7 @@ def test_homes_with_plain_keys_go_on_working_and_can_be_encrypted(tmp_path: Path
     assert not [path for path in home.keys.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.usefixtures("databases")
 def test_a_mixed_home_works(tmp_path: Path) -> None:
     """Stopped in the middle of encrypting: both kinds open."""
     home = Home(tmp_path / "home")
@@ -215,6 +222,7 @@ def test_a_key_that_is_needed_is_not_destroyed(lab: Any, which: Callable[[Any], 
     assert lab.custodian().keyring.holds(keyid)
 
 
+@pytest.mark.usefixtures("databases")
 def test_a_ceremony_under_way_is_not_overtaken_by_first_use(tmp_path: Path) -> None:
     """A screening does not make a trust root of its own while the first one is a draft."""
     home = Home(tmp_path / "home")

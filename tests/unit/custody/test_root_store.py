@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from orchestrator.custody.errors import CustodyError, RootRollbackError
 from orchestrator.custody.roots import RootStore
 from orchestrator.screenings.installation import Installation
 from orchestrator.verification.errors import VerificationError
+from tests.assets.services.databases import copy_home
 
 
 def publish_renewal(lab: Any) -> trust.TrustRoot:
@@ -62,7 +62,7 @@ def test_a_running_program_does_not_go_back(lab: Any) -> None:
 
 def test_rollback_of_the_home_is_refused(lab: Any) -> None:
     """Row 45 for the home's own trust root: the newest file removed, or replaced by another successor."""
-    twin = Path(shutil.copytree(lab.home.root, lab.home.root.with_name("twin")))
+    twin = copy_home(lab.home.root, lab.home.root.with_name("twin")).root
     publish_renewal(lab)
     path = store(lab).path(2)
     kept = path.read_bytes()

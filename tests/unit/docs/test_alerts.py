@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from orchestrator.engine.celery.metrics import registry_of, text_of
 from orchestrator.engine.celery.times import Times
 from orchestrator.engine.stub import plan_stub
+from orchestrator.home import Home
 from orchestrator.ledger import hosts
 from orchestrator.ledger.hosts import WorkerRole
 from orchestrator.ledger.migrate import open_ledger
@@ -29,9 +30,9 @@ RULES: list[dict[str, Any]] = GROUP["rules"]
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, set[str]]]:
+def served(tmp_path_factory: pytest.TempPathFactory, databases: str) -> Iterator[Mapping[str, set[str]]]:
     """Label names by figure, of a ledger in which everything has happened once."""
-    ledger = open_ledger(f"sqlite:///{tmp_path_factory.mktemp('alerts') / 'ledger.db'}")
+    ledger = open_ledger(Home(tmp_path_factory.mktemp("alerts")).database_url)
     options = {"tries": 1, "engine": EngineName.CELERY, "queue": Q, "cap_nusd": 10**9, "try_cap_nusd": 1}
     start(ledger, plan_stub(ledger, ["a", "b"], **options), who="test")  # type: ignore[arg-type]
     worker_id = hosts.enter(ledger, WorkerRole.WORKER, host_name="lab", slots=1, queues=[Q])

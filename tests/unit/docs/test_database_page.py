@@ -71,6 +71,7 @@ class Shell:
         return done.stdout
 
 
+@pytest.mark.only_on("sqlite", "the page begins with a file and ends with one")
 def test_the_page_from_laptop_to_postgresql_and_back(server: PostgresServer, tmp_path: Path) -> None:
     """Every command of the page, in the order of the page, ends with 0."""
     made = make_home(tmp_path / "made")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,20 +17,12 @@ from orchestrator.engine.control import Control
 from orchestrator.engine.local import LocalEngine
 from orchestrator.engine.stub import StubAttempt, plan_stub, stub_order
 from orchestrator.ledger.db import Ledger
-from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.owners import register
 from orchestrator.ledger.transitions import Claim, claim, queue, start, stop_attempt
 from tests.assets.services.own import wait_until
 
 TIMES = Times(lease_ms=60_000, beat_ms=10)
 CALLS_MS = TIMES.engine().calls_ms
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    opened = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -135,6 +135,7 @@ def test_revisions_are_packaged() -> None:
         v0001_ledger.downgrade()
 
 
+@pytest.mark.only_on("sqlite", "a folder is made for a file")
 def test_another_folder_is_made(tmp_path: Path) -> None:
     """A new ledger needs nothing prepared."""
     opened = open_ledger(f"sqlite:///{tmp_path / 'new' / 'folder' / 'ledger.db'}")

@@ -27,6 +27,7 @@ def forked(check: str) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.only_on("sqlite", "what a child must not inherit is an open file")
 @pytest.mark.parametrize("closes", [True, False])
 def test_no_connection_is_open_at_a_fork(tmp_path: Path, closes: bool) -> None:
     """SQLite believes to hold what its parent held; without the guard the child has the file open."""

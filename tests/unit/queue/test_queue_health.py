@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +19,6 @@ from orchestrator.engine.stub import plan_stub
 from orchestrator.ledger import hosts, owners, window
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole, WorkerView
-from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.models import TrySlot, Worker
 from orchestrator.ledger.owners import Liveness, ProcessIdentity
 from orchestrator.ledger.presence import Presence, newest
@@ -140,13 +137,6 @@ def test_claims_happen_or_there_is_nothing_to_claim(
 def test_a_dispatcher_has_no_children_and_claims_nothing() -> None:
     presence = replace(of(role=WorkerRole.DISPATCHER, slots=0, claimed_ms=None), waiting_ms=NO_CLAIM_MS)
     assert bad(presence, Seen(Liveness.ALIVE, 0)) == []
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    opened = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    yield opened
-    opened.close()
 
 
 def test_the_newest_process_of_the_role_is_asked_about(ledger: Ledger) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from orchestrator.agents import registry
 from orchestrator.engine.stub import plan_stub
 from orchestrator.home import Home
 from orchestrator.ledger.db import Ledger
-from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.owners import register
 from orchestrator.ledger.transitions import Claim, cancel, claim, queue, start, stop_attempt
 from orchestrator.screenings.bundling import write_file
@@ -21,18 +19,6 @@ from orchestrator.screenings.notary import only_one
 from orchestrator.screenings.relay_checks import relay_violations
 
 BEAT = 20_000
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home").prepare()
-
-
-@pytest.fixture
-def ledger(home: Home) -> Iterator[Ledger]:
-    opened = open_ledger(home.database_url)
-    yield opened
-    opened.close()
 
 
 def running(ledger: Ledger) -> Claim:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from orchestrator.ledger import hosts, queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole
 from orchestrator.ledger.invariants import violations
-from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.models import TrySlot
 from orchestrator.ledger.owners import Owner, register, retire
 from orchestrator.ledger.states import EngineName, SlotState
@@ -34,13 +32,6 @@ from tests.assets.services.redis import RedisServer
 Q = "try.c1m1.cpu1-mem1g"
 NOW = Times(dispatch_ms=0, sweep_ms=1, reap_ms=0, beat_ms=60_000, tidy_ms=0, back_off_ms=0)
 CALLBACKS = Callbacks(StubAttempt(), stub_order, metered=lambda held: 5)
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    opened = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator.engine.celery.logs import JsonFormatter, bound
@@ -17,7 +14,6 @@ from orchestrator.engine.stub import plan_stub
 from orchestrator.ledger import hosts
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole
-from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.owners import register
 from orchestrator.ledger.providers import set_limits
 from orchestrator.ledger.states import EngineName
@@ -25,13 +21,6 @@ from orchestrator.ledger.transitions import Claim, claim_message, start, stop_at
 from orchestrator.ledger.window import fill
 
 Q = "try.c1m1.cpu1-mem1g"
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    opened = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    yield opened
-    opened.close()
 
 
 def figures(ledger: Ledger) -> dict[str, float]:

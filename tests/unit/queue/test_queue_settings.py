@@ -83,6 +83,7 @@ def told(redis_server: RedisServer, tmp_path: Path) -> dict[str, Any]:
         lab.close()
 
 
+@pytest.mark.only_on("sqlite", "what is asked is Celery's configuration, whatever the ledger")
 def test_a_running_worker_has_it_too(told: dict[str, Any]) -> None:
     """What was configured is what runs: pool, places, queues; no results, gossip, mingle, beat, events."""
     assert told["conf"] == json.loads(json.dumps(settings.app_settings()))

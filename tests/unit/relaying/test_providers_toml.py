@@ -143,10 +143,10 @@ def test_an_unknown_provider_is_named_with_what_to_do() -> None:
     assert caught.value.hint == "add [provider.acme] to providers.toml in the home"
 
 
-def test_limits_of_tries_are_taken_into_the_ledger(tmp_path: Path) -> None:
+def test_limits_of_tries_are_taken_into_the_ledger(tmp_path: Path, databases: str) -> None:
     """The dispatcher's file is all there is; that of a screening's home, or none, takes nothing away."""
     home = Home(tmp_path)
-    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger = open_ledger(home.database_url)
     written(tmp_path, "[provider.openai]\nmax_tries = 8\n[provider.google]\nmax_parallel = 2\n")
     take_limits(home, ledger, whole=True)
     assert views(ledger) == [ProviderView("openai", 0, 8)]
