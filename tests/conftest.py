@@ -46,6 +46,7 @@ s3_server = services.s3_server
 databases = on.databases
 engines = by.engines
 folders_made = on.folders_made
+homes_ask_for_their_database = on.homes_ask_for_their_database
 every_ledger_is_accounted_for = on.every_ledger_is_accounted_for
 
 HOME_ID = f"pytest-{os.getpid()}"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -105,21 +104,21 @@ def databases(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == SQLITE:
         yield SQLITE
         return
-    with on_server(request.getfixturevalue("postgres_server")):
-        yield POSTGRESQL
+    serve(request)
+    yield POSTGRESQL
 
 
-@contextmanager
-def on_server(server: PostgresServer) -> Iterator[None]:
-    """Homes of tests that want PostgreSQL have their databases there, dropped at the end."""
-    before = _databases.server
-    _databases.server = server
+def serve(request: pytest.FixtureRequest) -> None:
+    """Homes of tests that want PostgreSQL have their databases on the session's server from now on."""
+    _databases.server = request.getfixturevalue("postgres_server")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def homes_ask_for_their_database() -> Iterator[None]:
+    """Which one it is, is decided test by test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Home, "database_url", property(_databases.url))
         yield
-        if before is None:
-            _databases.drop_below(Path("/"))
-    _databases.server = before
 
 
 def wanted_by(item: pytest.Item) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.assets.services.databases import environment_of, on_server
+from tests.assets.services.databases import environment_of, serve
 from tests.assets.services.own import as_user
 
 if TYPE_CHECKING:  # a session without such tests needs none of it
@@ -156,5 +156,5 @@ def engines(request: pytest.FixtureRequest) -> Iterator[Engines]:
     if request.param == LOCAL:
         yield Engines(LOCAL)
         return
-    with on_server(request.getfixturevalue("postgres_server")):
-        yield Engines(CELERY)
+    serve(request)
+    yield Engines(CELERY)
