@@ -59,6 +59,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     on.begin(item)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test that is about one database does not run on the other; what belongs together stays together."""
     on.only_where_it_belongs(config, items)

@@ -29,8 +29,8 @@ FIXTURE: Final = "databases"
 ENGINES: Final = "engines"
 DATABASE_OF: Final = {"local": SQLITE, "celery": POSTGRESQL}
 """The two ways in which Assize is run: one machine with a file, many hosts with a server."""
-ON_BOTH_ALREADY: Final = "ledger_url"
-"""The fixture of tests that open a ledger without a home."""
+ON_BOTH_ALREADY: Final = frozenset({"ledger_url", "drilled"})
+"""Fixtures of tests that open a ledger without a home."""
 _STATED: Final = vars(Home)["database_url"].fget
 
 
@@ -154,7 +154,7 @@ def every_ledger_is_accounted_for(request: pytest.FixtureRequest, folders_made: 
     own = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     yield
     made, folders_made[:] = list(folders_made), []
-    asked = {FIXTURE, ENGINES, ON_BOTH_ALREADY} & set(request.fixturenames)
+    asked = {FIXTURE, ENGINES, *ON_BOTH_ALREADY} & set(request.fixturenames)
     said = asked or request.node.get_closest_marker("only_on") is not None
     if not said or _databases.wanted == POSTGRESQL:
         found = [str(path) for folder in made for path in folder.rglob("ledger.db")]
