@@ -57,6 +57,7 @@ def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Messa
             _keep_shares(connection, heads, ready, busy, free, now)
         messages: list[Message] = []
         refused: set[str] = set()
+        served: set[str] = set()
         for queue, most in sorted(capacity.items()):
             demands = [_demand(head, queue, ready, busy) for head in heads]
             room = most - waiting.get(queue, 0)
@@ -73,8 +74,11 @@ def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Messa
                 for name in head.providers:
                     if name in free:
                         free[name] -= count
+                        served.add(head.id)
                 if head.affordable is not None:
                     heads[place] = replace(head, affordable=head.affordable - count)
+        if served:  # who has just had a place comes after who waits
+            waits.drop(connection, served)
         if refused:
             waits.note(connection, sorted(refused), now)
         return messages
@@ -96,11 +100,9 @@ def _keep_shares(
     now: int,
 ) -> None:
     """Take out of `free` what belongs to runs on one machine that wait: they come for it by themselves."""
-    local = [
-        one
-        for one in waits.waiting(connection, now, engine=EngineName.LOCAL)
-        if free.keys() & set(one.providers)
-    ]
+    waiting = waits.waiting(connection, now)
+    hosted = {head.id for head in heads}
+    local = [one for one in waiting if one.screening_id not in hosted and free.keys() & set(one.providers)]
     if not local:
         return
     demands = list(local)
@@ -112,6 +114,10 @@ def _keep_shares(
         if head.affordable is not None:
             wanted = min(wanted, head.affordable)
         demands.append(Demand(head.id, head.share, running, wanted, head.providers))
+    # Of equals the one that waits longest, as a claim of the run decides it: if each side left the place to
+    # the other, nobody would ever have it.
+    turn = {one.screening_id: place for place, one in enumerate(waiting)}
+    demands.sort(key=lambda one: turn.get(one.screening_id, len(turn)))
     given = allot(sum(one.ready for one in demands), demands, free)
     for one in local:
         for name in one.providers:
