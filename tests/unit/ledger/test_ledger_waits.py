@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -142,7 +143,7 @@ def test_equals_do_not_leave_a_place_to_each_other(
     has, here = (Party(ledger, owner_id, name, EngineName.LOCAL) for name in ("has", "here"))
     there = Party(ledger, owner_id, "there", EngineName.CELERY)
     assert has.take()
-    asks = [lambda: dispatch(ledger, there), lambda: here.take()]
+    asks: list[Callable[[], object]] = [lambda: dispatch(ledger, there), lambda: here.take()]
     for ask in asks if first is EngineName.CELERY else reversed(asks):
         ask()
         clock.now_ms += 1
