@@ -83,7 +83,7 @@ def pip_environment() -> dict[str, str]:
 
 def _pip(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, "-P", *arguments],
         env=pip_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -57,6 +57,7 @@ def _download(requirement: str, folder: Path) -> Path:
     target.mkdir()
     command = [
         sys.executable,
+        "-P",  # not what lies in the current folder
         "-m",
         "pip",
         "download",

@@ -89,14 +89,15 @@ def kept(connection: Connection, host_name: str, now_ms: int) -> Kept | None:
     """What is noted at a host and still holds; what does not is removed. The caller holds the host's lock."""
     query = (
         sa.select(KeptRoom.slot_id, KeptRoom.since_ms, KeptRoom.until_ms)
-        .add_columns(TrySlot.state, TrySlot.cpus_milli, TrySlot.memory_mb)
+        .add_columns(TrySlot.state, TrySlot.not_before_ms, TrySlot.cpus_milli, TrySlot.memory_mb)
         .join(TrySlot, TrySlot.id == KeptRoom.slot_id)
         .where(KeptRoom.host_name == host_name)
     )
     row = connection.execute(query).first()
     if row is None:
         return None
-    if row.state != SlotState.QUEUED or row.until_ms <= now_ms:
+    # A re-run that pauses is queued too, and may not start yet.
+    if row.state != SlotState.QUEUED or row.not_before_ms > now_ms or row.until_ms <= now_ms:
         drop(connection, host_name)
         return None
     return Kept(row.slot_id, Size(row.cpus_milli, row.memory_mb), row.since_ms, row.until_ms)

@@ -36,7 +36,9 @@ def refusal(
     needs fits everywhere.
     """
     query = sa.select(TrySlot.cpus_milli, TrySlot.memory_mb).where(
-        TrySlot.id == slot_id, TrySlot.state == SlotState.QUEUED
+        TrySlot.id == slot_id,
+        TrySlot.state == SlotState.QUEUED,
+        TrySlot.not_before_ms <= ledger.clock(connection),
     )
     row = connection.execute(query).first()
     if row is None or not (row.cpus_milli or row.memory_mb):

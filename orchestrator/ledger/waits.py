@@ -48,8 +48,8 @@ def drop(connection: Connection, screening_ids: Collection[str]) -> None:
     connection.execute(sa.delete(PlaceWait).where(PlaceWait.screening_id.in_(screening_ids)))
 
 
-def waiting(connection: Connection, now_ms: int, *, engine: EngineName | None = None) -> list[Demand]:
-    """Every running screening that waits (of one engine), for one try each, who waits longest first."""
+def waiting(connection: Connection, now_ms: int) -> list[Demand]:
+    """Every running screening that waits, for one try each, who waits longest first."""
     busy = (
         sa.select(sa.func.count())
         .where(TrySlot.screening_id == Screening.id, has_place())
@@ -66,8 +66,6 @@ def waiting(connection: Connection, now_ms: int, *, engine: EngineName | None = 
         )
         .order_by(PlaceWait.since_ms, Screening.id)
     )
-    if engine is not None:
-        query = query.where(Screening.engine == engine)
     rows = connection.execute(query).all()
     return [Demand(row.id, row.share, row.busy, 1, tuple(row.providers)) for row in rows]
 

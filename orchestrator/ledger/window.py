@@ -25,6 +25,9 @@ from orchestrator.ledger.states import OPEN_SCREENINGS, OPEN_SLOTS, EngineName, 
 _RESEND: Final = 1000
 """Messages that one sweep sends again at most; the next one goes on."""
 
+_HANDED_BACK: Final = 0
+"""`sent_ms` of a slot whose message somebody took and gave back: to be sent at once, and not new."""
+
 
 @dataclass(frozen=True)
 class _Head:
@@ -57,6 +60,7 @@ def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Messa
             _keep_shares(connection, heads, ready, busy, free, now)
         messages: list[Message] = []
         refused: set[str] = set()
+        served: set[str] = set()
         for queue, most in sorted(capacity.items()):
             demands = [_demand(head, queue, ready, busy) for head in heads]
             room = most - waiting.get(queue, 0)
@@ -73,8 +77,11 @@ def fill(ledger: Ledger, capacity: Mapping[str, int], *, who: str) -> list[Messa
                 for name in head.providers:
                     if name in free:
                         free[name] -= count
+                        served.add(head.id)
                 if head.affordable is not None:
                     heads[place] = replace(head, affordable=head.affordable - count)
+        if served:  # who has just had a place comes after who waits
+            waits.drop(connection, served)
         if refused:
             waits.note(connection, sorted(refused), now)
         return messages
@@ -96,11 +103,9 @@ def _keep_shares(
     now: int,
 ) -> None:
     """Take out of `free` what belongs to runs on one machine that wait: they come for it by themselves."""
-    local = [
-        one
-        for one in waits.waiting(connection, now, engine=EngineName.LOCAL)
-        if free.keys() & set(one.providers)
-    ]
+    waiting = waits.waiting(connection, now)
+    hosted = {head.id for head in heads}
+    local = [one for one in waiting if one.screening_id not in hosted and free.keys() & set(one.providers)]
     if not local:
         return
     demands = list(local)
@@ -112,6 +117,10 @@ def _keep_shares(
         if head.affordable is not None:
             wanted = min(wanted, head.affordable)
         demands.append(Demand(head.id, head.share, running, wanted, head.providers))
+    # Of equals the one that waits longest, as a claim of the run decides it: if each side left the place to
+    # the other, nobody would ever have it.
+    turn = {one.screening_id: place for place, one in enumerate(waiting)}
+    demands.sort(key=lambda one: turn.get(one.screening_id, len(turn)))
     given = allot(sum(one.ready for one in demands), demands, free)
     for one in local:
         for name in one.providers:
@@ -204,15 +213,16 @@ def expected(ledger: Ledger) -> dict[str, int]:
         now = ledger.clock(connection)
         rows = connection.execute(
             sa.select(TrySlot.queue, sa.func.count())
-            .where(*_waiting(now), TrySlot.sent_ms.is_not(None))
+            .where(*_waiting(now), TrySlot.sent_ms > _HANDED_BACK)
             .group_by(TrySlot.queue)
         ).all()
     return {row[0]: row[1] for row in rows}
 
 
 def unsent(ledger: Ledger) -> list[Message]:
-    """Queued slots whose own message was never sent (re-runs after their pause); now marked as sent."""
-    return _mark(ledger, TrySlot.sent_ms.is_(None))
+    """Queued slots whose own message was never sent (re-runs after their pause) or was given back; now marked
+    as sent."""
+    return _mark(ledger, sa.or_(TrySlot.sent_ms.is_(None), TrySlot.sent_ms == _HANDED_BACK))
 
 
 def overdue(ledger: Ledger, queues: Collection[str], *, older_ms: int) -> list[Message]:
@@ -233,11 +243,13 @@ def _mark(ledger: Ledger, *which: sa.ColumnElement[bool], older_ms: int | None =
         if older_ms is not None:
             conditions.append(TrySlot.sent_ms < now - older_ms)
         chosen = sa.select(TrySlot.id).where(*conditions).order_by(TrySlot.sent_ms).limit(_RESEND)
+        # The wait of a slot begins with its first message: one that is handed back again and again looks old.
+        told = sa.case((TrySlot.sent_ms.is_(None), now), else_=TrySlot.updated_ms)
         # The conditions are asked again: of two sweeps at once the later one must find nothing.
         rows = connection.execute(
             sa.update(TrySlot)
             .where(TrySlot.id.in_(chosen), *conditions)
-            .values(sent_ms=now, updated_ms=now)
+            .values(sent_ms=now, updated_ms=told)
             .returning(TrySlot.id, TrySlot.generation, TrySlot.queue, TrySlot.limit_ms)
         ).all()
     return [Message(row.id, row.generation, row.queue, row.limit_ms) for row in rows]
@@ -262,7 +274,8 @@ def give_back(ledger: Ledger, slot_id: str, generation: int, *, draining: str | 
         )
         conditions.append(host.exists())
     with ledger.unit_of_work() as connection:
-        return connection.execute(sa.update(TrySlot).where(*conditions).values(sent_ms=None)).rowcount == 1
+        handed_back = sa.update(TrySlot).where(*conditions).values(sent_ms=_HANDED_BACK)
+        return connection.execute(handed_back).rowcount == 1
 
 
 def finished(ledger: Ledger) -> list[str]:

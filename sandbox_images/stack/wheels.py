@@ -65,8 +65,8 @@ def download_command(lock: Path, python: str, folder: Path) -> list[str]:
     own, release = sys.version_info[:2], tuple(map(int, python.split(".")[:2]))
     other = [] if release == own else ["--python-version", python]
     return [
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"),
-        *("--only-binary", ":all:", "--require-hashes", *other, "--dest", str(folder)),
+        *(sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
+        *("--no-input", "--only-binary", ":all:", "--require-hashes", *other, "--dest", str(folder)),
         *("--requirement", str(lock)),
     ]
 

@@ -35,6 +35,18 @@ while True:
 """
 MEMORY = "b = []\nwhile True: b.append(bytearray(1 << 20))"
 FILES = "import os\nfor i in range({count}): os.close(os.open(f'{folder}/{{i}}', os.O_CREAT))"
+HIDDEN = """
+import os, time
+os.chdir('/var/tmp')
+for _ in range(30):
+    os.mkdir('d' * 200)
+    os.chdir('d' * 200)
+for number in range(4):
+    with open(str(number), 'wb') as file:
+        for _ in range(48):
+            file.write(bytes(1 << 20))
+time.sleep(60)
+"""
 FILL = "b = bytes(1 << 20)\nf = open('/var/tmp/fill', 'wb')\nwhile True: f.write(b); f.flush()"
 
 
@@ -80,6 +92,13 @@ def test_writes_until_the_hosts_disk_is_full(
     """res-disk-writable: the container is measured while it runs, and ended long before its own time."""
     monkeypatch.setattr("workers.sandbox.disk.LIMIT_BYTES", 64 << 20)
     report = siege.fails(hostile(FILL, python=True), {Reason.DISK_LIMIT})
+    assert report.observations["agent_clock"] is None
+
+
+def test_writes_where_no_path_reaches(siege: Any, hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """res-disk-writable: a folder too deep for a single path is no place to fill the disk from."""
+    monkeypatch.setattr("workers.sandbox.disk.LIMIT_BYTES", 64 << 20)
+    report = siege.fails(hostile(HIDDEN, python=True, wall_ms=60_000), {Reason.DISK_LIMIT})
     assert report.observations["agent_clock"] is None
 
 

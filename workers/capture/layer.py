@@ -9,9 +9,11 @@ else goes through the engine. The container is dead, so nothing moves; links are
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import posixpath
 import stat
+import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +29,11 @@ MAX_CHANGES: Final = 250_000
 _METACOPY: Final = Path("/sys/module/overlay/parameters/metacopy")
 _OPAQUE: Final = "trusted.overlay.opaque"
 _REDIRECT: Final = "trusted.overlay.redirect"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_STEP_CHARS: Final = 400
+"""A path this long is the last from its beginning: even of the longest letters it has under 4096 bytes."""
+_MOST_STEPS: Final = 64
+"""Six times what a path may hold; deeper than that nobody works who does not mean to hide."""
 
 
 class LayerUnusableError(WorkerError):
@@ -61,6 +68,27 @@ def _has(path: str, name: str) -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class _Level:
+    """A folder that is held open, and the paths of folders below it that are still to be read."""
+
+    descriptor: int
+    pending: list[str]
+
+
+def _weigh(folder: int, below: list[str], most: int) -> tuple[int, int]:
+    """Bytes and number of the entries of an open folder, of `most` and one; its folders go to `below`."""
+    used = files = 0
+    with os.scandir(folder) as entries:
+        for entry in itertools.islice(entries, most + 1):
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                used, files = used + status.st_blocks * 512, files + 1
+                if stat.S_ISDIR(status.st_mode):
+                    below.append(entry.name)
+    return used, files
+
+
 class OverlayLayer:
     """The writable layer of a stopped container over its read-only ones."""
 
@@ -80,20 +108,40 @@ class OverlayLayer:
             return None
         return cls(upper, tuple(lowers))
 
-    def written(self) -> tuple[int, int]:
+    def written(self, most_files: int = sys.maxsize - 1) -> tuple[int, int]:
         """Bytes on the disk, and files, that the layer holds; of a hard link each name counts.
 
-        A folder too deep to be opened counts as itself.
+        However deep a folder lies, and no path is longer than a system call takes: each folder is opened from
+        one above it that is held open. Else an agent could write where nobody looks, or make every step as
+        dear as its paths are long. Once more than `most_files` are found it looks no further; a tree of
+        absurd depth counts as more than that.
         """
-        used, files, pending = 0, 0, [self.upper]
-        while pending:
-            with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
-                for entry in entries:
-                    with contextlib.suppress(OSError):
-                        status = entry.stat(follow_symlinks=False)
-                        used, files = used + status.st_blocks * 512, files + 1
-                        if stat.S_ISDIR(status.st_mode):
-                            pending.append(entry.path)
+        used, files, levels = 0, 0, list[_Level]()
+        try:
+            with contextlib.suppress(OSError):  # removed with its container
+                levels.append(_Level(os.open(self.upper, _FOLDER), ["."]))
+            while levels and files <= most_files:
+                if len(levels) > _MOST_STEPS:
+                    return used, most_files + 1
+                if not levels[-1].pending:
+                    os.close(levels.pop().descriptor)
+                    continue
+                level, place = levels[-1], levels[-1].pending.pop()
+                with contextlib.suppress(OSError):
+                    folder = os.open(place, _FOLDER, dir_fd=level.descriptor)
+                    below: list[str] = []
+                    try:
+                        size, count = _weigh(folder, below, most_files - files)
+                        used, files = used + size, files + count
+                        if len(place) < _STEP_CHARS:
+                            level.pending.extend(f"{place}/{name}" for name in below)
+                        elif below:
+                            levels.append(_Level(os.dup(folder), below))
+                    finally:
+                        os.close(folder)
+        finally:
+            for level in levels:
+                os.close(level.descriptor)
         return used, files
 
     def changes(self) -> list[tuple[int, str]]:

@@ -23,7 +23,7 @@ from workers.errors import WorkerError
 from workers.sandbox.freezer import Freezer
 from workers.sandbox.guard import DiskGuard
 from workers.sandbox.holds import FrozenHold
-from workers.sandbox.lookouts import BYE, DONE, FAILED, MARK, MAX_MESSAGE_BYTES, OVER, UP, Post
+from workers.sandbox.lookouts import BYE, DONE, FAILED, MARK, MAX_MESSAGE_BYTES, OVER, READY, UP, Post
 from workers.sandbox.priority import favour_guard
 
 _ORPHAN_LOOK_S: Final = 0.5
@@ -100,6 +100,9 @@ def serve(door: socket.socket) -> None:
     A guard that fails ends as any program does, and the worker hears its line break.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a guard
+    # A service manager sends it to every process of a service; a worker lets its running tries end.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    door.send(READY)
     while True:
         data, lines, _, _ = socket.recv_fds(door, MAX_MESSAGE_BYTES, 1)
         if not data:

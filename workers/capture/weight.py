@@ -29,7 +29,7 @@ def layer_watch(
 
     def written_bytes() -> int:
         nonlocal files
-        used, files = layer.written()
+        used, files = layer.written(limit_files)
         return used + nameless(freezer, root)
 
     return disk.DiskWatch(

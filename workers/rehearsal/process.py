@@ -6,13 +6,13 @@ import json
 import os
 import selectors
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
+from workers.own_python import module_command, module_environment
 from workers.rehearsal.errors import NotReadyError
 from workers.rehearsal.place import Address
 
@@ -74,7 +74,7 @@ class RehearsalProcess:
         self._end()
 
     def _started(self, errors: IO[bytes]) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "workers.rehearsal", *self._arguments]
+        command = module_command("workers.rehearsal", *self._arguments)
         if self._key is None:
             return _popen(command, errors, ())
         reading, writing = os.pipe()
@@ -124,5 +124,10 @@ class RehearsalProcess:
 
 def _popen(command: list[str], errors: IO[bytes], inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, pass_fds=inherited
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env=module_environment(os.environ),
+        pass_fds=inherited,
     )

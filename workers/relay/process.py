@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
+from workers.own_python import module_command, module_environment
 from workers.relay.config import LaneOrder, RelayConfig
 from workers.relay.errors import RelayError, RelayLostError
 from workers.relay.state import LaneState, LaneSummary
@@ -25,7 +24,6 @@ _ENVIRONMENT: Final = (
     "HOME",
     "LANG",
     "LC_ALL",
-    "PYTHONPATH",
     "TMPDIR",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -71,10 +69,10 @@ class RelayProcess:
 
     def __init__(self, config: RelayConfig) -> None:
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "workers.relay"],
+            module_command("workers.relay"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            env=module_environment(_ENVIRONMENT),
             start_new_session=True,  # Ctrl-C is for the worker, which closes the relay in order
         )
         self._ids = itertools.count(1)

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -23,6 +21,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from workers.errors import EngineCallError, WorkerError
+from workers.own_python import module_command, module_environment
 from workers.sandbox.freezer import Freezer
 
 MARK: Final = b"mark"
@@ -40,8 +39,12 @@ FAILED: Final = b"failed "
 MAX_MESSAGE_BYTES: Final = 4096
 
 _PROGRAM: Final = "workers.capture.lookout"
-_ENVIRONMENT: Final = ("PATH", "LANG", "LC_ALL", "PYTHONPATH")
-_ANSWER_S: Final = 30.0
+_ENVIRONMENT: Final = ("PATH", "LANG", "LC_ALL")
+_ANSWER_S: Final = 120.0
+"""Several times what the slowest measurement takes: an agent must not make the guard look lost."""
+_END_S: Final = 30.0
+READY: Final = b"ready"
+"""From the process that forks guards: it is up."""
 
 
 @dataclass(frozen=True)
@@ -168,10 +171,11 @@ class Lookouts:
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._door: socket.socket | None = None
+        self._up = False
 
     def begin(self) -> None:
         """Start it, if it does not run; it comes up beside other work."""
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError):  # `post` tries again, and says what comes of it
             self._begin()
 
     def post(self, post: Post, convicted: Callable[[], None]) -> PostedGuard | None:
@@ -180,10 +184,9 @@ class Lookouts:
         with theirs, self._lock:
             for _ in range(2):  # one that ended is begun once more
                 try:
-                    self._begin()
-                    if self._door is not None:
-                        socket.send_fds(self._door, [post.as_bytes()], [theirs.fileno()])
-                        return PostedGuard(ours, post, convicted)
+                    door = self._ready()
+                    socket.send_fds(door, [post.as_bytes()], [theirs.fileno()])
+                    return PostedGuard(ours, post, convicted)
                 except OSError:
                     self._end()
         ours.close()
@@ -194,17 +197,32 @@ class Lookouts:
         with self._lock:
             self._end()
 
+    def _ready(self) -> socket.socket:
+        """The door of a process that is up; `OSError` where there is none, as where our code cannot be read.
+
+        What is said before it is up would be lost with it, and the try that waits for an answer too.
+        """
+        self._begin()
+        assert self._door is not None
+        if not self._up:
+            self._door.settimeout(_ANSWER_S)
+            if self._door.recv(MAX_MESSAGE_BYTES) != READY:
+                raise ConnectionResetError("the process that forks guards did not come up")
+            self._door.settimeout(None)
+            self._up = True
+        return self._door
+
     def _begin(self) -> None:
         if self._child is not None:
             return
         self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", _PROGRAM, str(theirs.fileno())],
+                module_command(_PROGRAM, str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # a guard may outlive the worker, and must not keep its pipe open
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                env=module_environment(_ENVIRONMENT),
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # Ctrl-C is for the worker
             )
@@ -214,8 +232,9 @@ class Lookouts:
             self._door.close()
         if self._child is not None:
             try:
-                self._child.wait(_ANSWER_S)
+                self._child.wait(_END_S)
             except subprocess.TimeoutExpired:
                 self._child.kill()
                 self._child.wait()
         self._door = self._child = None
+        self._up = False

@@ -88,8 +88,9 @@ def fetch(
     `PackingError`, also where only a source package exists.
     """
     site = app / "site"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-    command += ["--only-binary=:all:", "--no-compile", "--target", str(site), *image.pip_options()]
+    command = [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-input", "--only-binary=:all:", "--no-compile"]
+    command += ["--target", str(site), *image.pip_options()]
     command += ["--constraint", str(constraints)] if constraints else []
     command += ["--find-links", str(wheels)] if wheels else []
     try:

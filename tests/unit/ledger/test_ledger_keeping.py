@@ -173,6 +173,22 @@ def test_nobody_is_kept_waiting_for_a_try_that_waits_no_more(
     assert place.takes(small[1]) is not None and noted(ledger) == {}
 
 
+def test_nobody_is_kept_waiting_for_a_re_run_that_pauses(ledger: Ledger, clock: ManualClock) -> None:
+    """It ran elsewhere meanwhile, and may not start again yet; its old message is no wait either."""
+    lab, other = Place(ledger), Place(ledger, "other")
+    small = messages(ledger, "small", 3, SMALL)
+    (large,) = messages(ledger, "large", 1, LARGE)
+    assert lab.takes(small[0]) is not None and lab.takes(large) is None
+    clock.now_ms += PATIENCE_MS
+    held = other.takes(large)
+    assert held is not None
+    ends(ledger, held, Reason.ENGINE_ERROR, GRACE_MS)
+    assert lab.takes(small[1]) is not None and noted(ledger) == {}
+    old = {"lease_ms": LIMIT_MS, "worker_id": lab.worker_id, "room": ROOM}
+    assert claim_message(ledger, large.slot_id, large.generation, lab.owner_id, **old) is None  # type: ignore[arg-type]
+    assert noted(ledger) == {}
+
+
 def test_a_try_that_does_not_ask_again_keeps_nothing_for_ever(ledger: Ledger, clock: ManualClock) -> None:
     """Its message may never come to this host again, which must not stand still for that."""
     place = Place(ledger)
@@ -235,7 +251,7 @@ def test_any_mix_of_tries_goes_on(ledger: Ledger, clock: ManualClock, seed: int)
         clock.now_ms += 20_000
         for place, (held, until) in list(running.items()):
             if until <= clock.now_ms:
-                end_for_good(ledger, held)
+                ends(ledger, held)
                 del running[place]
         for place in set(range(4)) - set(running):
             for _ in range(10):
@@ -266,9 +282,8 @@ def _told(ledger: Ledger, slots: Mapping[str, object]) -> list[Message]:
         return [Message(row.id, row.generation, Q, LIMIT_MS) for row in rows]
 
 
-def end_for_good(ledger: Ledger, held: Claim) -> None:
-    """The attempt is recorded: its slot is done."""
-    reason = Reason.ALL_CHECKS_PASSED
+def ends(ledger: Ledger, held: Claim, reason: Reason = Reason.ALL_CHECKS_PASSED, pause_ms: int = 0) -> None:
+    """The attempt is recorded and its slot done, or after a fault to be run again."""
     end = AttemptEnd(
         outcome=OUTCOME_OF[reason],
         reason=reason,
@@ -278,4 +293,4 @@ def end_for_good(ledger: Ledger, held: Claim) -> None:
         nusd=0,
         details={"evidence": []},
     )
-    end_attempt(ledger, held, end)
+    end_attempt(ledger, held, end, back_off_ms=pause_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -133,15 +134,41 @@ def test_runs_on_one_machine_take_turns(ledger: Ledger, owner_id: str, clock: Ma
     assert violations(ledger) == []
 
 
+@pytest.mark.parametrize("first", list(EngineName))
+def test_equals_do_not_leave_a_place_to_each_other(
+    ledger: Ledger, owner_id: str, clock: ManualClock, first: EngineName
+) -> None:
+    """The dispatcher and a run that wait with the same share agree on whose place it is: the longer wait."""
+    set_limits(ledger, {"openai": 1})
+    has, here = (Party(ledger, owner_id, name, EngineName.LOCAL) for name in ("has", "here"))
+    there = Party(ledger, owner_id, "there", EngineName.CELERY)
+    assert has.take()
+    asks: list[Callable[[], object]] = [lambda: dispatch(ledger, there), lambda: here.take()]
+    for ask in asks if first is EngineName.CELERY else reversed(asks):
+        ask()
+        clock.now_ms += 1
+    has.end()
+    here.take()
+    dispatch(ledger, there)
+    here.take()
+    assert (there if first is EngineName.CELERY else here).busy() == 1
+    assert there.busy() + here.busy() == 1 and violations(ledger) == []
+
+
 def test_who_does_not_come_back_keeps_no_place(ledger: Ledger, owner_id: str, clock: ManualClock) -> None:
     """A run that was killed while it waited, or paused, is forgotten."""
     set_limits(ledger, {"openai": 1})
     there = Party(ledger, owner_id, "there", EngineName.CELERY)
     dispatch(ledger, there)
+    clock.now_ms += 1
     gone = Party(ledger, owner_id, "gone", EngineName.LOCAL)
     assert not gone.take()
     there.end()
-    clock.now_ms += WAIT_MS - 1
+    clock.now_ms += 1
+    dispatch(ledger, there)
+    assert there.busy() == 1, "it asked for its second place before the other one asked at all"
+    there.end()
+    clock.now_ms += WAIT_MS - 2
     dispatch(ledger, there)
     assert there.busy() == 0
     clock.now_ms += 1

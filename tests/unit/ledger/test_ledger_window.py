@@ -9,11 +9,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from orchestrator.engine.celery.metrics import figures_of, registry_of
+from orchestrator.engine.celery.times import Times
 from orchestrator.engine.stub import plan_stub
-from orchestrator.ledger import queries, window
+from orchestrator.ledger import hosts, queries, window
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.dispatch import Message
+from orchestrator.ledger.hosts import WorkerRole
 from orchestrator.ledger.invariants import violations
+from orchestrator.ledger.presence import newest
 from orchestrator.ledger.shares import Demand, allot
 from orchestrator.ledger.states import EngineName, SlotState
 from orchestrator.ledger.transitions import (
@@ -190,7 +194,36 @@ def test_a_message_can_be_given_back(ledger: Ledger) -> None:
     assert not give_back(ledger, message.slot_id, message.generation + 1)
     assert not give_back(ledger, message.slot_id, message.generation, draining="nobody")
     assert give_back(ledger, message.slot_id, message.generation)
-    assert unsent(ledger) == [message]
+    assert expected(ledger) == {}
+    assert unsent(ledger) == [message] and expected(ledger) == {Q: 1}
+
+
+def test_a_try_that_is_handed_back_again_and_again_waits_from_its_first_message(
+    ledger: Ledger, owner_id: str, end: MakeEnd, clock: ManualClock
+) -> None:
+    """Else nobody ever sees that it starts nowhere; a re-run waits from the end of its pause."""
+    hosts.enter(ledger, WorkerRole.WORKER, host_name="lab", slots=1, queues=[Q])
+
+    def waits_ms() -> int:
+        seen = newest(ledger, "lab", WorkerRole.WORKER, beat_ms=20_000)
+        figures = {str(one["name"]): one["value"] for one in figures_of(registry_of(ledger, Times()))}
+        assert seen is not None and seen.waiting_ms is not None
+        assert figures["assize_oldest_queued_seconds"] == seen.waiting_ms / 1000
+        return seen.waiting_ms
+
+    campaign(ledger, 1)
+    (message,) = fill(ledger, {Q: 1}, who="d")
+    for n in range(4):
+        assert waits_ms() == n * 200_000 and give_back(ledger, message.slot_id, message.generation)
+        clock.now_ms += 100_000
+        assert unsent(ledger) == [message]
+        clock.now_ms += 100_000
+        assert overdue(ledger, [Q], older_ms=99_999) == [message]
+    held = claim_message(ledger, message.slot_id, message.generation, owner_id, lease_ms=1000)
+    assert held is not None
+    end_attempt(ledger, held, end(Reason.ENGINE_ERROR), back_off_ms=500_000)
+    clock.now_ms += 500_000
+    assert len(unsent(ledger)) == 1 and waits_ms() == 0
 
 
 @pytest.mark.parametrize("dispatchers", [4])

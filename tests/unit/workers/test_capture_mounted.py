@@ -120,3 +120,31 @@ def test_what_a_layer_holds(tmp_path: Path) -> None:
     (upper / "link").symlink_to("/usr")
     used, files = OverlayLayer(str(upper), ()).written()
     assert files == 4 and 8192 <= used < 1 << 20
+
+
+def test_a_layer_is_weighed_where_no_path_reaches(tmp_path: Path) -> None:
+    """A folder too deep for one path is no place to write in unseen; no descriptor stays open."""
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(40):
+        os.mkdir("d" * 200, dir_fd=here)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    for name in ("f", "g"):
+        with open(name, "wb", opener=lambda path, flags: os.open(path, flags, dir_fd=here)) as file:
+            file.write(b"x" * 65_536)
+    os.close(here)
+    (tmp_path / "link").symlink_to("/usr")
+    before = len(os.listdir("/proc/self/fd"))
+    used, files = OverlayLayer(str(tmp_path), ()).written()
+    assert files == 43 and used >= 131_072
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_layer_with_too_many_files_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """How long an agent is held still does not grow with what it makes."""
+    for number in range(30):
+        (tmp_path / f"n{number % 3}" / f"m{number}").mkdir(parents=True)
+    layer = OverlayLayer(str(tmp_path), ())
+    assert layer.written(7)[1] == 8 and layer.written(32)[1] == 33 == layer.written()[1]
+    assert OverlayLayer(str(tmp_path / "gone"), ()).written() == (0, 0)

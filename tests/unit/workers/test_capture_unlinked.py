@@ -6,7 +6,10 @@ import mmap
 import os
 from pathlib import Path
 
-from workers.capture.unlinked import device_of, unlinked_bytes
+import pytest
+
+from workers.capture import unlinked as module
+from workers.capture.unlinked import BEYOND_COUNT, device_of, unlinked_bytes
 
 MIB = 1 << 20
 
@@ -53,3 +56,16 @@ def test_a_process_that_is_gone(tmp_path: Path) -> None:
     """Nothing is raised for what ended meanwhile."""
     assert unlinked_bytes([1 << 30], here(tmp_path)) == 0
     assert device_of(str(tmp_path / "none")) is None
+
+
+def test_more_handles_than_can_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody holds the guard up for ever, or hides a file behind a million others."""
+    places = [tmp_path / str(pid) / "fd" for pid in (1, 2)]
+    for place in places:
+        place.mkdir(parents=True)
+        for number in range(5):
+            (place / str(number)).touch()
+    monkeypatch.setattr(module, "MOST_LOOKS", 10)
+    assert unlinked_bytes([1, 2], here(tmp_path), tmp_path) == 0
+    (places[1] / "one more").touch()
+    assert unlinked_bytes([1, 2], here(tmp_path), tmp_path) == BEYOND_COUNT

@@ -189,6 +189,40 @@ def test_without_a_process_there_is_no_posted_guard(
     assert posts.post(post, lambda: None) is None
 
 
+@pytest.mark.parametrize("program", ["none_such", "this"])
+def test_where_our_code_cannot_be_read_there_is_no_posted_guard(
+    post: Post, posts: Lookouts, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    """A process that ends before it is up takes no post with it, which would cost the try that waits."""
+    monkeypatch.setattr("workers.sandbox.lookouts._PROGRAM", program)
+    posts.begin()
+    assert posts.post(post, lambda: None) is None
+
+
+def test_no_process_for_guards_is_no_fault_of_a_try(posts: Lookouts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is begun while a container is made, long before anybody asks for a guard."""
+
+    def refused(*args: object, **more: object) -> None:
+        raise BlockingIOError("no process can be had")
+
+    monkeypatch.setattr("workers.sandbox.lookouts.subprocess.Popen", refused)
+    posts.begin()
+
+
+def test_a_service_that_is_told_to_end_keeps_its_guards(post: Post, posts: Lookouts) -> None:
+    """SIGTERM goes to every process of it, and running tries end in peace."""
+    guard = posts.post(post, lambda: None)
+    assert guard is not None and posts._child is not None
+    with guard:
+        with guard.command(lambda: True):
+            for pid in (posts._child.pid, *children_of(posts._child.pid)):
+                os.kill(pid, signal.SIGTERM)
+            assert not guard.over()
+        with guard.command(lambda: True):
+            assert not guard.over()
+    assert posts._child.poll() is None
+
+
 _WORKER = """
 import os, signal, sys
 from pathlib import Path
