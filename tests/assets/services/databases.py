@@ -9,11 +9,8 @@ said neither, by the folders that the test and its fixtures made.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-import shutil
-=======
 import os
->>>>>>> review
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -161,12 +158,8 @@ def every_ledger_is_accounted_for(request: pytest.FixtureRequest, folders_made: 
     asked = {FIXTURE, ENGINES, *ON_BOTH_ALREADY} & set(request.fixturenames)
     said = asked or request.node.get_closest_marker("only_on") is not None
     if not said or _databases.wanted == POSTGRESQL:
-<<<<<<< HEAD
-        found = [str(path) for folder in made for path in folder.rglob("ledger.db")]
-=======
         # Not `rglob`: it fails in a tree that is deeper than a path can be, as some tests make.
-        found = [place for place, _, files in os.walk(folder) if "ledger.db" in files]
->>>>>>> review
+        found = [place for folder in made for place, _, files in os.walk(folder) if "ledger.db" in files]
         assert found == [], f"a ledger in a file, but the test runs on {_databases.wanted}: {found}"
     if own is not None:
         _databases.drop_below(own)
