@@ -59,11 +59,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     on.begin(item)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test that is about one database does not run on the other; what belongs together stays together."""
+    """A test that is about one database does not run on the other."""
     on.only_where_it_belongs(config, items)
-    schedule.share_out(config, items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """What belongs together stays together."""
+    return schedule.scheduler(config, log)
 
 
 class Control:
