@@ -14,9 +14,11 @@ _ENDS_IT: Final = (
     "python3 -c \"import socket, time; at = ('beside', 7000)\n"
     "while True:\n"
     "    try: socket.create_connection(at, 2).close(); time.sleep(0.1)\n"
-    '    except OSError: break"'
+    "    except OSError: break\n"
+    'time.sleep(5)"'
 )
-"""Until nobody listens any more; with the container its address goes, and a call to nobody has no end."""
+"""Until nobody listens any more; with the container its address goes, and a call to nobody has no end.
+It stays on until that is noticed: an agent that leaves in the same moment is judged by its work alone."""
 
 SERVICES: Final = (
     Row(

@@ -83,9 +83,10 @@ class Notary:
             except (KeptError, AssizeError) as error:
                 undone.append(f"screening {screening_id}: {error.message}")
                 continue
+            # Asked first: what ends from here on is listed at the next turn, and must be in the summary.
+            closed = queries.screening(self._installation.ledger, screening_id)["closed_ms"] is not None
             left = self._certify(certifier, screening_id)
             undone += left
-            closed = queries.screening(self._installation.ledger, screening_id)["closed_ms"] is not None
             if closed and not left:
                 certifier.close()
         return undone

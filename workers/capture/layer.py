@@ -13,7 +13,6 @@ import itertools
 import os
 import posixpath
 import stat
-import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +31,8 @@ _REDIRECT: Final = "trusted.overlay.redirect"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STEP_CHARS: Final = 400
 """A path this long is the last from its beginning: even of the longest letters it has under 4096 bytes."""
+_ANY_NUMBER: Final = (1 << 53) - 2
+"""One more still is a number of our canonical JSON, in which evidence keeps it."""
 _MOST_STEPS: Final = 64
 """Six times what a path may hold; deeper than that nobody works who does not mean to hide."""
 
@@ -108,7 +109,7 @@ class OverlayLayer:
             return None
         return cls(upper, tuple(lowers))
 
-    def written(self, most_files: int = sys.maxsize - 1) -> tuple[int, int]:
+    def written(self, most_files: int = _ANY_NUMBER) -> tuple[int, int]:
         """Bytes on the disk, and files, that the layer holds; of a hard link each name counts.
 
         However deep a folder lies, and no path is longer than a system call takes: each folder is opened from

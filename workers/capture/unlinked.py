@@ -16,8 +16,9 @@ _PROC: Final = Path("/proc")
 _PLACES: Final = ("fd", "map_files")
 MOST_LOOKS: Final = 1_000_000
 """Far more handles and mappings than honest work has; ten seconds."""
-BEYOND_COUNT: Final = 1 << 62
-"""Bytes of whoever has more than that: what cannot be looked through is no place to hide."""
+BEYOND_COUNT: Final = 1 << 52
+"""Bytes of whoever has more than that: what cannot be looked through is no place to hide. With what is
+counted beside it, it still is a number of our canonical JSON."""
 
 
 def unlinked_bytes(pids: Iterable[int], devices: frozenset[int], proc: Path = _PROC) -> int:

@@ -323,7 +323,7 @@ def benches(folder_of_all: Path) -> Iterator[OpenBench]:
             drain_s: float = 30.0,
             kind: str = "agent",
         ) -> Bench:
-            folder = folder_of_all / f"bench-{next(numbers)}"
+            folder = folder_of_all / f"{next(numbers)}"  # an address of a socket has at most 107 bytes
             upstream = ScriptedUpstream(answer, delay_ms=delay_ms, lock_step=lock_step)
             stack.callback(upstream.close)
             names = {row["provider"] for row in prices.values()} | set(pins.values())

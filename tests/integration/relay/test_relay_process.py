@@ -79,9 +79,7 @@ async def ask(lane: OpenLane, *, token: str | None = None, **changes: Any) -> tu
 def second_lane(bench: Any, name: str, *, cap_nusd: int | None = 10**9, kind: Any = "agent") -> OpenLane:
     """Another lane of the bench's relay."""
     folder = bench.folder / name
-    order = LaneOrder(
-        name, kind, folder, folder / "socket", (Pin("model-a", "openai"),), cap_nusd, step_limit=100
-    )
+    order = LaneOrder(name, kind, folder, folder / "s", (Pin("model-a", "openai"),), cap_nusd, step_limit=100)
     found: OpenLane = bench.relay.open(order)
     return found
 
