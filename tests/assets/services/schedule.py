@@ -12,6 +12,8 @@ from typing import Any, Final
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 _ANYWHERE: Final = "tests/unit/"
+_TOGETHER: Final = ("tests/unit/coding_core/test_coding_core_wrong.py",)
+"""Unit tests that share what is dear all the same: images, built once and removed at the end."""
 _APART: Final = frozenset({"local", "celery", "runc", "runsc"})
 """Parameters whose tests share nothing with those of another value."""
 
@@ -19,7 +21,7 @@ _APART: Final = frozenset({"local", "celery", "runc", "runsc"})
 def group_of(name: str) -> str:
     """The group of a test by its name in pytest; its own where it shares nothing."""
     path, _, rest = name.partition("::")
-    if path.startswith(_ANYWHERE):
+    if path.startswith(_ANYWHERE) and path not in _TOGETHER:
         return name
     words = rest.partition("[")[2].rstrip("]").split("-")
     return "-".join([path, *(word for word in words[:2] if word in _APART)])

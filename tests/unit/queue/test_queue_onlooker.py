@@ -16,7 +16,10 @@ from orchestrator.engine.celery.broker import make_app
 from orchestrator.engine.celery.settings import KEY_PREFIX
 from orchestrator.stack.secret_files import ACL, FLOWER_URL, drawn
 from tests.assets.queue.lab import QUEUE, Lab
+from tests.assets.services import fixtures as services
 from tests.assets.services.redis import RedisServer
+
+ledger_url = services.ledger_url
 
 WITHIN_S = 30.0
 TASK = {"task-received", "task-started", "task-succeeded"}
@@ -106,11 +109,11 @@ class Listener:
 
 @pytest.mark.parametrize("task_events", [True, False])
 def test_a_worker_tells_only_when_asked_to(
-    redis_server: RedisServer, onlooker: str, tmp_path: Path, task_events: bool
+    redis_server: RedisServer, onlooker: str, ledger_url: str, tmp_path: Path, task_events: bool
 ) -> None:
     """With the option every message and the worker itself are heard of, by a user who may only listen."""
     listener = Listener(onlooker)
-    lab = Lab(f"sqlite:///{tmp_path / 'ledger.db'}", redis_server.url, tmp_path)
+    lab = Lab(ledger_url, redis_server.url, tmp_path)
     try:
         lab.until(lambda: listener.ready.is_set() or bool(listener.failed), "somebody listens")
         lab.worker(task_events=task_events)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.assets.services.schedule import group_of
 
+IMAGES = "tests/unit/coding_core/test_coding_core_wrong.py"
 SIEGE = "tests/hostile/cases/test_hostile_cases.py"
 
 
@@ -13,6 +14,7 @@ SIEGE = "tests/hostile/cases/test_hostile_cases.py"
     ("name", "group"),
     [
         ("tests/unit/ledger/test_a.py::test_it[sqlite]", "tests/unit/ledger/test_a.py::test_it[sqlite]"),
+        (f"{IMAGES}::test_it[a]", IMAGES),
         ("tests/drills/test_b.py::test_it", "tests/drills/test_b.py"),
         ("tests/drills/queue/test_c.py::test_drill[kill_child-sqlite]", "tests/drills/queue/test_c.py"),
         (f"{SIEGE}::test_x[celery-runc-own-late-work]", f"{SIEGE}-celery-runc"),
