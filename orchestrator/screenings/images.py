@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from orchestrator.errors import HostError
 from orchestrator.home import Home
@@ -41,6 +42,17 @@ class TaskImages:
     deviations: tuple[Deviation, ...] = ()
     sidecars: Mapping[str, str] = field(default_factory=dict)
     pod: str | None = None
+
+    def every(self) -> frozenset[str]:
+        """The Id of each image that a try of the task needs."""
+        found = {self.agent, self.grader, *self.sidecars.values()}
+        return frozenset(found if self.pod is None else {*found, self.pod})
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> TaskImages:
+        """The reverse of `dataclasses.asdict`; raises `TypeError` for what it does not know."""
+        deviations = tuple(Deviation(**one) for one in data["deviations"])
+        return cls(**{**data, "deviations": deviations})
 
 
 def open_store(home: Home, say: Callable[[str], None]) -> ImageStore:

@@ -14,7 +14,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,9 +58,13 @@ def keep(home: Home, screening_id: str, bench: Bench) -> None:
     agent = _agent(home, bench.agent.digest)
     if not agent.exists():
         write_file(agent, bench.agent.revision.canonical_bytes())
+    _keep_images(home, screening_id, bench)
+
+
+def _keep_images(home: Home, screening_id: str, bench: Bench) -> None:
     images = _images(home, screening_id)
     if not images.exists():
-        data = {task: {"agent": one.agent, "grader": one.grader} for task, one in bench.images.items()}
+        data = {task: asdict(one) for task, one in bench.images.items()}
         write_file(images, json.dumps(data, sort_keys=True).encode())
 
 
@@ -114,9 +118,9 @@ def kept_agent(home: Home, digest: str) -> RegisteredAgent:
 def _kept_images(home: Home, screening_id: str) -> dict[str, TaskImages]:
     try:
         data = json.loads(_images(home, screening_id).read_bytes())
-    except (OSError, ValueError):
+        return {task: TaskImages.from_data(one) for task, one in data.items()}
+    except (OSError, ValueError, TypeError, KeyError):
         raise KeptError(f"the images of screening {screening_id} are not kept in {home.root}") from None
-    return {task: TaskImages(one["agent"], one["grader"]) for task, one in data.items()}
 
 
 def conditions_of(row: Mapping[str, Any]) -> ScreeningConditions:
@@ -148,7 +152,7 @@ def working_bench(
     bench = replace(bench, metering=metering)
     store = open_store(installation.home, say)
     try:
-        wanted = {image for one in bench.images.values() for image in (one.agent, one.grader)}
+        wanted = frozenset[str]().union(*(one.every() for one in bench.images.values()))
         present = all(store.inspect(image) is not None for image in wanted)
     finally:
         store.client.close()

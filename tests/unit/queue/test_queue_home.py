@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,8 +16,18 @@ from orchestrator.home import Home
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.owners import register
 from orchestrator.ledger.transitions import Claim, cancel, claim, queue, start, stop_attempt
+from orchestrator.packs.refusals import Deviation
 from orchestrator.screenings.bundling import write_file
-from orchestrator.screenings.kept import KeptError, _agent, _keep_pack, kept_agent, kept_pack
+from orchestrator.screenings.images import TaskImages
+from orchestrator.screenings.kept import (
+    KeptError,
+    _agent,
+    _keep_images,
+    _keep_pack,
+    _kept_images,
+    kept_agent,
+    kept_pack,
+)
 from orchestrator.screenings.notary import only_one
 from orchestrator.screenings.relay_checks import relay_violations
 
@@ -83,3 +96,18 @@ def test_one_process_signs_at_a_time(tmp_path: Path) -> None:
         assert (first, second) == (True, False)
     with only_one(folder) as third:
         assert third
+
+
+def test_every_image_of_a_task_is_kept_for_its_workers(tmp_path: Path) -> None:
+    """A worker without the images of a task's services would run it without them, and blame the agent."""
+    home = Home(tmp_path / "home")
+    whole = TaskImages("a", "g", (Deviation("stand-in", "said"),), {"store": "s"}, "p")
+    plain = TaskImages("a", "a")
+    bench: Any = SimpleNamespace(images={"one": whole, "two": plain})
+    _keep_images(home, "some-screening", bench)
+    assert _kept_images(home, "some-screening") == {"one": whole, "two": plain}
+    assert (sorted(whole.every()), sorted(plain.every())) == (["a", "g", "p", "s"], ["a"])
+    path = next((home.root / "kept").rglob("some-screening.json"))
+    path.write_text(json.dumps({"one": {"agent": "a", "grader": "g"}}))
+    with pytest.raises(KeptError, match="not kept"):
+        _kept_images(home, "some-screening")
