@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.engine.base import RunResult
-from orchestrator.evidence.errors import EvidenceError
-from orchestrator.ledger import queries
-from orchestrator.screenings.certify import UncertifiedError
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.launch import Launch, Outcome
-from orchestrator.screenings.notary import alone
+from orchestrator.screenings.notary import certify_ended, only_one
 
 
 def conclude(installation: Installation, launches: Sequence[Launch]) -> Outcome:
@@ -24,15 +21,7 @@ def conclude(installation: Installation, launches: Sequence[Launch]) -> Outcome:
     A screening with an attempt that cannot be certified now gets neither; a warning says why, and the same
     call later does it. No other process of the home certifies meanwhile.
     """
-    bundles: dict[str, Path] = {}
-    warnings: list[str] = []
-    with alone(installation.home.keys):
-        for one in launches:
-            left = [] if one.private else _certify(installation, one)
-            path = None if left else one.certifier.close()
-            if path is not None:
-                bundles[one.screening_id] = path
-            warnings += left
+    bundles, warnings = _signed(installation, launches) if launches else ({}, [])
     states = {one.screening_id: one.state for one in launches}
     return Outcome(RunResult(states, False, 0), bundles, tuple(dict.fromkeys(warnings)))
 
@@ -48,12 +37,15 @@ def together(one: Outcome, other: Outcome) -> Outcome:
     return Outcome(result, {**other.bundles, **one.bundles}, tuple(warnings))
 
 
-def _certify(installation: Installation, launch: Launch) -> list[str]:
-    """What is left without a certificate, and why."""
-    left = []
-    for attempt_id in queries.certifiable(installation.ledger, [launch.screening_id]):
-        try:
-            launch.certifier.certify(attempt_id)
-        except (UncertifiedError, EvidenceError) as error:
-            left.append(f"not certified: {error.message}")
-    return left
+def _signed(installation: Installation, launches: Sequence[Launch]) -> tuple[dict[str, Path], list[str]]:
+    """Bundles by screening, and what is left without a certificate."""
+    bundles: dict[str, Path] = {}
+    warnings: list[str] = []
+    with only_one(installation.home.keys, wait=True):
+        for one in launches:
+            left = [] if one.private else certify_ended(installation, one.certifier, one.screening_id)
+            path = None if left else one.certifier.close()
+            if path is not None:
+                bundles[one.screening_id] = path
+            warnings += left
+    return bundles, warnings

@@ -24,19 +24,22 @@ from orchestrator.ledger.states import CLOSED_SCREENINGS, EngineName
 from orchestrator.screenings.certify import Certifier, UncertifiedError
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.kept import KeptError, signing_bench
-from orchestrator.screenings.private import is_private
+from orchestrator.screenings.private import PrivateRecord, is_private
 from orchestrator.screenings.relaying import forget_left
 
 _LOCK: Final = "notary.lock"
 
 
 @contextmanager
-def only_one(folder: Path) -> Iterator[bool]:
-    """Whether this process may certify now; the kernel lets go of it when the process dies."""
+def only_one(folder: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Whether this process may certify now; the kernel lets go of it when the process dies.
+
+    With `wait` it may, as soon as no other process does.
+    """
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             yield False
             return
@@ -45,15 +48,19 @@ def only_one(folder: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process certifies, and keep them waiting."""
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def certify_ended(
+    installation: Installation, certifier: Certifier | PrivateRecord, screening_id: str
+) -> list[str]:
+    """For who holds the lock: certify what has ended; returns what was left undone, and why."""
+    undone = []
+    for attempt_id in queries.certifiable(installation.ledger, [screening_id]):
+        try:
+            certifier.certify(attempt_id)
+        except (UncertifiedError, EvidenceError) as error:
+            undone.append(f"not certified: {error.message}")
+        else:
+            forget_left(installation.home, attempt_id)
+    return undone
 
 
 class Notary:
@@ -85,21 +92,10 @@ class Notary:
                 continue
             # Asked first: what ends from here on is listed at the next turn, and must be in the summary.
             closed = queries.screening(self._installation.ledger, screening_id)["closed_ms"] is not None
-            left = self._certify(certifier, screening_id)
+            left = certify_ended(self._installation, certifier, screening_id)
             undone += left
             if closed and not left:
                 certifier.close()
-        return undone
-
-    def _certify(self, certifier: Certifier, screening_id: str) -> list[str]:
-        undone = []
-        for attempt_id in queries.certifiable(self._installation.ledger, [screening_id]):
-            try:
-                certifier.certify(attempt_id)
-            except (UncertifiedError, EvidenceError) as error:
-                undone.append(f"not certified: {error.message}")
-            else:
-                forget_left(self._installation.home, attempt_id)
         return undone
 
     def _certifier(self, screening_id: str) -> Certifier:

@@ -116,6 +116,15 @@ def soon(fact: Callable[[], bool], what: str) -> None:
     wait_until(fact, what, within_s=WITHIN_S)
 
 
+def both_verify(program: Program) -> None:
+    """The bundle of each agent is authentic and accounts for every try."""
+    bundles = sorted(program.home.glob("certificates/*/screening.zip"))
+    assert len(bundles) == 2
+    for bundle in bundles:
+        code, said = program.run("verify", str(bundle))
+        assert code in (0, 3) and "authentic   yes" in said and "COMPLETE    yes" in said, said
+
+
 def test_a_campaign_outlives_its_watcher_and_its_worker(
     program: Program, installation: Installation, engine: Engine
 ) -> None:
@@ -137,11 +146,7 @@ def test_a_campaign_outlives_its_watcher_and_its_worker(
 
     code, said = program.run(*SCREEN, "--tries", "1", "--engine", "celery", "--json")
     assert code == 3, said  # one task of a pack does not count in full
-    bundles = sorted(program.home.glob("certificates/*/screening.zip"))
-    assert len(bundles) == 2
-    for bundle in bundles:
-        code, said = program.run("verify", str(bundle))
-        assert code in (0, 3) and "authentic   yes" in said and "COMPLETE    yes" in said, said
+    both_verify(program)
     assert violations(installation.ledger) == []
     assert _ends(installation.ledger) == {"oracle": "recorded/passed", "nop": "recorded/failed"}
 
@@ -168,11 +173,7 @@ def test_a_campaign_that_ends_without_its_signer(
     code, said = program.run(*SCREEN, "--tries", "1", "--engine", "celery", "--json")
     assert code == 3, said  # one task of a pack does not count in full
     assert queries.certifiable(installation.ledger) == []
-    bundles = sorted(program.home.glob("certificates/*/screening.zip"))
-    assert len(bundles) == 2
-    for bundle in bundles:
-        code, said = program.run("verify", str(bundle))
-        assert code in (0, 3) and "authentic   yes" in said and "COMPLETE    yes" in said, said
+    both_verify(program)
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(WITHIN_S) == 0
 
