@@ -12,6 +12,9 @@ from typing import Any, Final
 
 from orchestrator.agents.launching import LaunchTemplate, McpForm, Transport
 
+_CODEX_STARTUP: Final = "startup_timeout_sec = 60"
+"""It gives up after 10 s by itself, and a host that runs many tries is slower than a laptop."""
+
 Servers = Sequence[Mapping[str, Any]]
 """As of `AttemptOrder`: name, transport, and url with headers, or command with args."""
 
@@ -78,7 +81,7 @@ def _codex(servers: Servers) -> str:
         else:
             lines.append(f"url = {_text(one['url'])}")
             lines.append(f"http_headers = {_table(one.get('headers') or {})}")
-        lines += ['default_tools_approval_mode = "approve"', "required = true", ""]
+        lines += ['default_tools_approval_mode = "approve"', "required = true", _CODEX_STARTUP, ""]
     return "\n".join(lines)
 
 

@@ -8,8 +8,10 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import FrameType
 from typing import Any, Final
 
 from celery import signals  # type: ignore[import-untyped]
@@ -36,6 +38,21 @@ _DRAIN_LOOK_S: Final = 1.0
 
 def _nothing() -> None:
     """Nothing to remove."""
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGTERM and Ctrl-C end this process in good order until Celery listens to them itself."""
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _room(hardware_class: str) -> Size | None:
@@ -80,7 +97,12 @@ class Worker:
         self._unfit = threading.Event()
 
     def run(self, say: Callable[[str], None]) -> int:
-        """Serve; returns the exit code. The ledger's schema must be right, `SchemaError` otherwise."""
+        """Serve, in the main thread; returns the exit code. The ledger's schema must be right, `SchemaError`
+        otherwise."""
+        with _stoppable():
+            return self._run(say)
+
+    def _run(self, say: Callable[[str], None]) -> int:
         setup = self._setup
         ledger = open_ledger(setup.database_url)
         try:

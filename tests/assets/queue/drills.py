@@ -252,7 +252,10 @@ def database_outage(scene: Scene) -> None:
 
 
 def drained(scene: Scene) -> None:
-    """A draining host lets its tries end, claims nothing, exits; undrained it goes on where it was."""
+    """A draining host lets its tries end, claims nothing, exits; undrained it goes on where it was.
+
+    A worker that is stopped before it serves ends in good order, too.
+    """
     lab = scene.lab
     screening = lab.plan(["a", "b", "c", "d"], tries=1)
     worker = lab.worker(hold=True)
@@ -263,6 +266,9 @@ def drained(scene: Scene) -> None:
     lab.go()
     assert worker.wait(60) == 0
     assert _recorded(lab, screening) == 2 and len(lab.log("begin")) == 2
+    waits = lab.worker(says="host drill is draining")
+    waits.send_signal(signal.SIGTERM)
+    assert waits.wait(60) == 0
     assert hosts.set_draining(lab.ledger, "drill", False)
     lab.worker()
     lab.closed()

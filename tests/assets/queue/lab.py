@@ -73,9 +73,10 @@ class Lab:
         changes: Mapping[str, Any] | None = None,
         host_name: str = "drill",
         task_events: bool = False,
+        says: str | None = None,
         **script: Any,
     ) -> subprocess.Popen[bytes]:
-        """Start a worker process and return when it consumes."""
+        """Start a worker process and return when it consumes, or when it `says` that."""
         told = {
             "database_url": self.url,
             "broker": self.broker,
@@ -97,10 +98,11 @@ class Lab:
             start_new_session=True,
         )
         self.processes.append(process)
-        self.until(
-            lambda: (self.folder / f"ready.{process.pid}").exists() or process.poll() is not None,
-            "the worker is ready",
-        )
+
+        def is_up() -> bool:
+            return (self.folder / f"ready.{process.pid}").exists() if says is None else says in self.errors()
+
+        self.until(lambda: is_up() or process.poll() is not None, "the worker is ready")
         assert process.poll() is None, self.errors()
         return process
 

@@ -1,10 +1,15 @@
-"""An MCP server over streamable HTTP with one tool, `add`: initialize, tools/list and tools/call."""
+"""An MCP server over streamable HTTP with one tool, `add`: initialize, tools/list and tools/call.
+
+With a number as its argument, it takes that many seconds for its first answer.
+"""
 
 import json
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+SLOW_S = float((sys.argv[1:] or ["0"])[0])
 TOOL = {
     "name": "add",
     "description": "Adds two whole numbers.",
@@ -14,6 +19,7 @@ TOOL = {
 
 def answered(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
+        time.sleep(SLOW_S)
         return {
             "protocolVersion": "2025-03-26",
             "capabilities": {"tools": {}},

@@ -52,13 +52,19 @@ RunAgent = Callable[..., "tuple[AttemptReport, Seen]"]
 
 
 @pytest.fixture
-def with_adder(base_image: str) -> dict[str, Any]:
+def slow_s() -> int:
+    """How long the server takes for its first answer."""
+    return 0
+
+
+@pytest.fixture
+def with_adder(base_image: str, slow_s: int) -> dict[str, Any]:
     """What a task with the adding server changes in an order."""
     program = (ASSETS / "services" / "mcp_server.py").read_text("utf-8")
     server = Sidecar(
         name="adder",
         image=base_image,
-        command=("python3", "-c", program),
+        command=("python3", "-c", program, str(slow_s)),
         health=UP,
         memory_bytes=64 << 20,
         pids=64,
@@ -67,7 +73,15 @@ def with_adder(base_image: str) -> dict[str, Any]:
     return {"pod": pod, "mcp_servers": (ADDER,)}
 
 
-@pytest.mark.parametrize(("name", "tool"), [("claude-code", "mcp__adder__add"), ("codex", "add")])
+@pytest.mark.parametrize(
+    ("name", "tool", "slow_s"),
+    [
+        ("claude-code", "mcp__adder__add", 0),
+        # By itself it asks the model without the tools after 20 s and more.
+        ("claude-code", "mcp__adder__add", 25),
+        ("codex", "add", 0),
+    ],
+)
 def test_a_known_agent_calls_the_server_of_its_task(
     name: str, tool: str, run_agent: RunAgent, with_adder: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -49,11 +49,12 @@ def test_opencode_json() -> None:
 
 
 def test_codex_toml() -> None:
-    """Tables at the end of its file; a server that is not there is an error and not a silence."""
+    """Tables at the end of its file; a server that is not there is an error, and one that is slow is not."""
     found = toml_of("codex-toml", (HTTP, STDIO))["mcp_servers"]
     assert found["a"]["url"] == HTTP["url"] and found["a"]["http_headers"] == {"X": "1"}
     assert found["c"]["command"] == "serve" and found["c"]["args"] == ["--x", "y z"]
-    assert found["a"]["required"] and toml_of("codex-toml", ()) == {"model": "m"}
+    assert found["a"]["required"] and found["a"]["startup_timeout_sec"] >= 60
+    assert toml_of("codex-toml", ()) == {"model": "m"}
 
 
 def test_vibe_toml() -> None:

@@ -239,15 +239,16 @@ def test_the_cap_stops_a_screening(ledger: Ledger) -> None:
 def test_a_paused_screening_is_left_alone(ledger: Ledger) -> None:
     """Pause holds until somebody resumes: a run returns instead of waiting for ever."""
     screening = plan_stub(ledger, ["a"])
-    bench = Bench(ledger)
-    bench.on_event = lambda event: _pause_once(ledger, event)
-    result = bench.engine.run([screening], 1)
-    assert result.states == {screening: "paused"} and 1 <= result.attempts < 3
+    held = Held(1)
+    bench = Bench(ledger, StubAttempt(gate=held))
 
+    def pause_it() -> None:
+        held.wait_all()
+        pause(ledger, screening, who="test")
+        held.release.set()
 
-def _pause_once(ledger: Ledger, event: Progress) -> None:
-    if isinstance(event, Started):
-        pause(ledger, event.claim.screening_id, who="test")
+    result = run_and(bench, screening, 1, pause_it)
+    assert result.states == {screening: "paused"} and result.attempts == 1
 
 
 class Held:
