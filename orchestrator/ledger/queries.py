@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from orchestrator.ledger.models import (
     SpendEntry,
     TrySlot,
 )
-from orchestrator.ledger.states import OPEN_SLOTS, AttemptState, SlotState
+from orchestrator.ledger.states import OPEN_SLOTS, AttemptState, ScreeningState, SlotState
 from scoring.vocabulary import Outcome
 
 _HOUR_MS: Final = 3_600_000
@@ -111,6 +111,13 @@ def screening(ledger: Ledger, screening_id: str) -> Mapping[str, Any]:
     if row is None:
         raise NotFoundError(f"there is no screening {screening_id}")
     return _columns(row)
+
+
+def states_of(ledger: Ledger, screening_ids: Sequence[str]) -> dict[str, ScreeningState]:
+    """The state of each screening that there is, by id."""
+    query = sa.select(Screening.id, Screening.state).where(Screening.id.in_(screening_ids))
+    with ledger.reading() as connection:
+        return {row.id: ScreeningState(row.state) for row in connection.execute(query)}
 
 
 def screenings(ledger: Ledger, *, identity: str | None = None) -> list[Mapping[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -146,6 +147,15 @@ def certificates(
     with ledger.reading() as connection:
         rows = connection.execute(query).all()
     return [_stored(row) for row in rows]
+
+
+def all_summarised(ledger: Ledger, screening_ids: Sequence[str]) -> bool:
+    """Whether the closing statement of every one of them is signed."""
+    query = sa.select(sa.func.count(sa.distinct(Certificate.screening_id))).where(
+        Certificate.screening_id.in_(screening_ids), Certificate.kind == CertificateKind.SUMMARY
+    )
+    with ledger.reading() as connection:
+        return connection.scalar(query) == len(set(screening_ids))
 
 
 def find_certificates(

@@ -12,10 +12,11 @@ from orchestrator.engine.celery.keeper import Keeper
 from orchestrator.engine.celery.times import Times
 from orchestrator.ledger import hosts, queries
 from orchestrator.ledger.hosts import WorkerRole
+from orchestrator.ledger.records import all_summarised
 from orchestrator.ledger.states import SlotState
 from orchestrator.screenings.installation import Installation
 from orchestrator.screenings.kept import keep
-from orchestrator.screenings.launch import WHO, Launch, Outcome, concluded, has_summary
+from orchestrator.screenings.launch import WHO, Launch, Outcome, concluded
 from orchestrator.screenings.notary import Notary
 from orchestrator.screenings.workshop import Caretaker
 
@@ -72,7 +73,7 @@ def run_on_hosts(
 
     def each_look() -> bool:
         warnings[:] = notary.turn()
-        return all(has_summary(installation, one) for one in public)
+        return all_summarised(installation.ledger, public)
 
     campaign = Campaign(
         installation.ledger, keeper, each_look=each_look, progress=progress, who=WHO, share=share

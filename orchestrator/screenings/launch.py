@@ -16,7 +16,6 @@ from orchestrator.errors import UsageError
 from orchestrator.evidence.errors import EvidenceError
 from orchestrator.host_abilities import require_conditions
 from orchestrator.ledger import queries, subnets
-from orchestrator.ledger.records import CertificateKind, certificates
 from orchestrator.ledger.screenings import NewScreening
 from orchestrator.ledger.states import OPEN_SCREENINGS, EngineName
 from orchestrator.ledger.transitions import hand_to, plan
@@ -353,8 +352,3 @@ def _certify(
         # The relay's file of a private attempt that left no evidence is all that there is of it.
         if view.manifest_digest is not None or not by_id[view.row["screening_id"]].private:
             forget_left(installation.home, attempt_id)
-
-
-def has_summary(installation: Installation, screening_id: str) -> bool:
-    """Whether the screening's closing statement is signed."""
-    return bool(certificates(installation.ledger, screening_id, CertificateKind.SUMMARY))

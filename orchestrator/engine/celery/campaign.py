@@ -64,7 +64,7 @@ class Campaign:
                 self._progress(event)
         finally:
             self._keeper.stop()
-        states = {one: str(queries.screening(self._ledger, one)["state"]) for one in screening_ids}
+        states = self._states(screening_ids)
         left = any(state in OPEN_SCREENINGS for state in states.values())
         if left:
             open_ = sum(queries.status(self._ledger, one).open for one in screening_ids)
@@ -90,6 +90,9 @@ class Campaign:
         self._progress(resumed)
 
     def _done(self, screening_ids: Sequence[str]) -> bool:
-        signed = self._each_look()
-        states = [queries.screening(self._ledger, one)["state"] for one in screening_ids]
-        return signed and all(state not in OPEN_SCREENINGS for state in states)
+        if not self._each_look():
+            return False
+        return not any(state in OPEN_SCREENINGS for state in self._states(screening_ids).values())
+
+    def _states(self, screening_ids: Sequence[str]) -> dict[str, str]:
+        return {one: str(state) for one, state in queries.states_of(self._ledger, screening_ids).items()}

@@ -74,7 +74,9 @@ def _sibling_passes(seen: Seen) -> list[str]:
     if seen.sibling is None:
         return ["no sibling ran beside it"]
     end = seen.sibling.decision
-    return [] if end.outcome is Outcome.PASSED else [f"the sibling {end.outcome.value}: {end.reason.value}"]
+    if end.outcome is Outcome.PASSED:
+        return []
+    return [f"the sibling {end.outcome.value}: {end.reason.value} of {seen.sibling.observations}"]
 
 
 def _evidence_complete(seen: Seen) -> list[str]:

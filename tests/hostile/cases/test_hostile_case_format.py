@@ -139,7 +139,7 @@ def with_report(**changes: Any) -> dict[str, bytes]:
 def ended(outcome: Outcome, reason: Reason, reward: str | None) -> Any:
     """A report with this end."""
     decision = SimpleNamespace(outcome=outcome, reason=reason, rule="some-rule")
-    return SimpleNamespace(decision=decision, reward=reward, spent_nusd=None)
+    return SimpleNamespace(decision=decision, reward=reward, spent_nusd=None, observations={})
 
 
 def test_nothing_is_wrong_where_everything_holds(hostile_part: Part) -> None:

@@ -101,8 +101,8 @@ def test_a_refused_key_ends_the_try_at_once(house: House, provider: Provider) ->
     ran = house.run(house.order("show(send(body_of('401'))[1].decode())" + FOR_EVER))
     assert ran.end == FAULT
     assert ran.seen["agent_clock"] is None and ran.seen["agent_exit_code"] is None
-    told = json.loads(ran.shown[0])
-    assert told["error"]["code"] == "platform_fault" and "401" not in ran.shown[0]
+    # The try may end before the agent has said what it read; what it reads: tests/unit/relay.
+    assert b"401" not in ran.files["agent/stdout.txt"]
     assert provider.texts() == ["401"], "after the first refusal nothing more is sent"
     assert ran.report.spent_nusd == 0
 

@@ -68,6 +68,20 @@ def build(client: Any, task: str) -> str:
     return str(image.id)
 
 
+def reward_in(container: Any, said: bytes) -> str:
+    """The one line of the reward's file, as the engine hands it out."""
+    try:
+        parts, _ = container.get_archive("/logs/verifier/reward.txt")
+    except docker.errors.NotFound:
+        raise AssertionError(said) from None
+    with tarfile.open(fileobj=io.BytesIO(b"".join(parts))) as archive:
+        file = archive.extractfile("reward.txt")
+        assert file is not None
+        reward = file.read().decode().strip()
+    assert reward, said
+    return reward
+
+
 def grade(client: Any, image: str, task: str, patch: Path) -> str:
     """The reward of a workspace with `patch` applied; the container has the grader's three capabilities."""
     container = client.containers.create(
@@ -84,9 +98,7 @@ def grade(client: Any, image: str, task: str, patch: Path) -> str:
         assert container.exec_run(["mkdir", "-p", "-m", "0700", "/tests", "/logs/verifier"])[0] == 0
         container.put_archive("/", pack_up(tree(PACK / "tasks" / task / "tests", "tests/")))
         said = container.exec_run(["bash", "/tests/test.sh"])[1]
-        code, reward = container.exec_run(["cat", "/logs/verifier/reward.txt"])
-        assert code == 0, said
-        return str(reward.decode().strip())
+        return reward_in(container, said)
     finally:
         container.remove(force=True, v=True)
 

@@ -210,11 +210,14 @@ def test_an_error_before_any_answer_costs_nothing_and_is_no_step(
     bench: Any, status: int, last: str, shown: int, platform: bool
 ) -> None:
     """Released whole; whose trouble it is decides what the client sees."""
-    head, _ = bench.plays(bench.answer(status, {"content-type": JSON}, [b"{}"]))
+    head, body = bench.plays(bench.answer(status, {"content-type": JSON}, [b'{"said": 1}']))
     assert bench.money() == (0, 0, 0)
     assert bench.lane.tally.last_generation == last
     assert head is not None and head.status == shown
     assert (bench.lane.tally.platform_fault is not None) == platform
+    if platform:
+        told = json.loads(body)["error"]
+        assert told["code"] == "platform_fault" and b"401" not in body and b"said" not in body
 
 
 def test_an_encoding_that_cannot_be_read_leaves_the_cost_unknown(bench: Any) -> None:
