@@ -161,6 +161,22 @@ def test_a_silent_or_absurd_grader_convicts_nobody_until_it_proved_itself(
     assert report.decision.outcome is (Outcome.FAILED if proven else Outcome.PLATFORM_FAULT)
 
 
+@pytest.mark.parametrize(
+    ("solve", "changes", "end"),
+    [
+        (SOLVE, {"grader_environment": {"PATH": "/nowhere"}}, (Outcome.PLATFORM_FAULT, Reason.ENGINE_ERROR)),
+        ("rm /bin/bash /usr/bin/bash", {"grading": "in_place"}, (Outcome.FAILED, Reason.NO_VERDICT)),
+    ],
+    ids=["by-us", "by-the-agent"],
+)
+def test_a_verifier_that_cannot_be_started_was_not_silent(
+    runner: AttemptRunner, control: Any, make_order: MakeOrder, solve: str, changes: Any, end: Any
+) -> None:
+    """The engine tells it as output and exit code 126; whose files it stood on says whose fault it is."""
+    report = runner(make_order(solve, "echo 1 > /logs/verifier/reward.txt", **changes), control)
+    assert (report.decision.outcome, report.decision.reason) == end
+
+
 def test_a_hanging_grader_is_stopped_by_its_own_clock(
     runner: AttemptRunner, control: Any, make_order: MakeOrder
 ) -> None:

@@ -43,6 +43,9 @@ _LIFETIME_GRACE_S: Final = 120
 _GRADER_PIDS: Final = 512
 _KILLED: Final = 137
 _PIECE_BYTES: Final = 1 << 20
+_TOLD_BYTES: Final = 500
+_REFUSED: Final = 500
+"""The engine's status for a command that cannot be started, where it says so at once."""
 
 _RUN_TESTS: Final = "exec bash /tests/test.sh"
 _DELETE_THEN_RUN: Final = (
@@ -175,7 +178,7 @@ def _run_tests(
     )
     deadline = time.monotonic() + order.caps.grade_wall_ms / 1000
     with disk_guard(station, started.container) as guard:
-        return run_command(
+        result = run_command(
             station.engine,
             started.container.id,
             command,
@@ -185,6 +188,11 @@ def _run_tests(
             cancelled=cancelled,
             guard=guard,
         )
+    if result.never_began:
+        # A proven verifier's silence convicts the agent; what never ran was not silent.
+        said = bytes(result.stdout[-_TOLD_BYTES:]).decode("utf-8", "replace")
+        raise EngineCallError("exec_start", "NeverBegan", said, _REFUSED)
+    return result
 
 
 def _note_end(graded: Graded, result: ExecResult, order: AttemptOrder) -> None:

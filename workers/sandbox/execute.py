@@ -30,6 +30,7 @@ _TICK_MS: Final = 100
 _CHECK_S: Final = 1.0
 _AFTERMATH_S: Final = 2.0
 """How long output is still taken from a pipe that outlives its command."""
+_NEVER_BEGAN: Final = (126, 127)
 _HEADER: Final = 8
 _READ: Final = 1 << 16
 _READABLE: Final = select.POLLIN | select.POLLHUP | select.POLLERR
@@ -52,11 +53,16 @@ class StreamEnd(StrEnum):
 
 @dataclass
 class ExecResult:
-    """What one command printed and how it ended; `exit_code` is None unless the command ended by itself."""
+    """What one command printed and how it ended; `exit_code` is None unless the command ended by itself.
+
+    `never_began`: the runtime could not start it. The engine tells that as if the command had: words of the
+    runtime as its output, and a shell's exit code.
+    """
 
     end: StreamEnd
     exit_code: int | None
     wall_ms: int
+    never_began: bool = False
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
     seen_bytes: int = 0
@@ -250,6 +256,7 @@ class _Told:
         """Whether it is over."""
         found = self._ask()
         self.result.exit_code = None if found["Running"] else found["ExitCode"]
+        self.result.never_began = not found["Pid"] and found["ExitCode"] in _NEVER_BEGAN
         return not found["Running"]
 
     def is_up(self) -> bool:

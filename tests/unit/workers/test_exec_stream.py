@@ -94,7 +94,7 @@ class FakeEngine:
 
     def __init__(self, path: str, serve: Callable[[socket.socket], None]) -> None:
         self.socket_path = path
-        self.states: list[Any] = [{"Running": False, "ExitCode": 0}]
+        self.states: list[Any] = [{"Running": False, "Pid": 7, "ExitCode": 0}]
         self.inspected = 0
         self.created: dict[str, Any] = {}
         self.api = SimpleNamespace(exec_create=self._create, exec_inspect=self._inspect)
@@ -179,7 +179,7 @@ def holding(data: bytes) -> Callable[[socket.socket], None]:
 def test_a_command_that_ends(make_engine: MakeEngine) -> None:
     """Output of both kinds, and the exit code that the engine says."""
     engine = make_engine(lambda c: c.sendall(HEAD + frame(1, b"out") + frame(2, b"err")))
-    engine.states = [{"Running": False, "ExitCode": 7}]
+    engine.states = [{"Running": False, "Pid": 7, "ExitCode": 7}]
     result = run(engine)
     assert (result.end, result.exit_code) == (StreamEnd.EOF, 7)
     assert (bytes(result.stdout), bytes(result.stderr)) == (b"out", b"err")
@@ -187,10 +187,21 @@ def test_a_command_that_ends(make_engine: MakeEngine) -> None:
     assert engine.created["stdin"] is False and engine.created["environment"] == {"A": "b"}
 
 
+@pytest.mark.parametrize(("pid", "never"), [(0, True), (7, False)])
+def test_a_command_that_the_runtime_cannot_start(make_engine: MakeEngine, pid: int, never: bool) -> None:
+    """The engine tells the runtime's words as output and ends with a shell's exit code."""
+    engine = make_engine(lambda c: c.sendall(HEAD + frame(1, b"OCI runtime exec failed")))
+    engine.states = [{"Running": False, "Pid": pid, "ExitCode": 126}]
+    result = run(engine)
+    assert (result.end, result.exit_code, result.never_began) == (StreamEnd.EOF, 126, never)
+
+
 def test_a_closed_stream_is_not_the_end(make_engine: MakeEngine) -> None:
     """life-close-stdio: a command that closed its own output goes on until it is over."""
     engine = make_engine(lambda c: c.sendall(HEAD))
-    engine.states = [{"Running": True, "ExitCode": None}] * 5 + [{"Running": False, "ExitCode": 3}]
+    engine.states = [{"Running": True, "Pid": 7, "ExitCode": None}] * 5 + [
+        {"Running": False, "Pid": 7, "ExitCode": 3}
+    ]
     result = run(engine)
     assert (result.end, result.exit_code, engine.inspected) == (StreamEnd.EOF, 3, 6)
 
@@ -198,7 +209,7 @@ def test_a_closed_stream_is_not_the_end(make_engine: MakeEngine) -> None:
 def test_a_closed_stream_of_a_command_that_never_ends(make_engine: MakeEngine) -> None:
     """The deadline still holds, and no exit code is made up."""
     engine = make_engine(lambda c: c.sendall(HEAD))
-    engine.states = [{"Running": True, "ExitCode": None}]
+    engine.states = [{"Running": True, "Pid": 7, "ExitCode": None}]
     result = run(engine, deadline=time.monotonic() + 0.2)
     assert (result.end, result.exit_code) == (StreamEnd.DEADLINE, None)
 
@@ -206,14 +217,17 @@ def test_a_closed_stream_of_a_command_that_never_ends(make_engine: MakeEngine) -
 def test_a_closed_stream_of_a_dead_container(make_engine: MakeEngine) -> None:
     """An engine may call a command running that died with its container."""
     engine = make_engine(lambda c: c.sendall(HEAD))
-    engine.states = [{"Running": True, "ExitCode": None}]
+    engine.states = [{"Running": True, "Pid": 7, "ExitCode": None}]
     assert run(engine, still_running=lambda: False).end is StreamEnd.CONTAINER_GONE
 
 
 def test_an_open_pipe_of_a_command_that_ended(make_engine: MakeEngine) -> None:
     """life-hold-pipe: a child that keeps the pipe does not keep the try."""
     engine = make_engine(holding(HEAD + frame(1, b"x")))
-    engine.states = [{"Running": True, "ExitCode": None}, {"Running": False, "ExitCode": 0}]
+    engine.states = [
+        {"Running": True, "Pid": 7, "ExitCode": None},
+        {"Running": False, "Pid": 7, "ExitCode": 0},
+    ]
     result = run(engine)
     assert (result.end, result.exit_code, bytes(result.stdout)) == (StreamEnd.EOF, 0, b"x")
 
@@ -233,7 +247,7 @@ def test_a_busy_pipe_of_a_command_that_ended(make_engine: MakeEngine) -> None:
 def test_silence_until_the_deadline(make_engine: MakeEngine) -> None:
     """A command that says nothing is stopped by our clock alone."""
     engine = make_engine(holding(HEAD))
-    engine.states = [{"Running": True, "ExitCode": None}]
+    engine.states = [{"Running": True, "Pid": 7, "ExitCode": None}]
     result = run(engine, deadline=time.monotonic() + 0.2)
     assert (result.end, result.exit_code) == (StreamEnd.DEADLINE, None)
 
@@ -270,14 +284,14 @@ def test_a_flood_in_the_first_answer(make_engine: MakeEngine) -> None:
 def test_ends_of_our_own(make_engine: MakeEngine, changes: dict[str, Any], end: StreamEnd) -> None:
     """A stream that never ends is left for each of these."""
     engine = make_engine(holding(HEAD))
-    engine.states = [{"Running": True, "ExitCode": None}]
+    engine.states = [{"Running": True, "Pid": 7, "ExitCode": None}]
     assert run(engine, **changes).end is end
 
 
 def test_a_kill_for_the_disk_is_no_end_of_the_command_s_own(make_engine: MakeEngine) -> None:
     """The stream ends with the killed process, before anybody looks at the guard."""
     engine = make_engine(lambda c: c.sendall(HEAD))
-    engine.states = [{"Running": False, "ExitCode": 137}]
+    engine.states = [{"Running": False, "Pid": 7, "ExitCode": 137}]
     result = run(engine, guard=FullDisk())
     assert (result.end, result.exit_code) == (StreamEnd.DISK_CAP, None)
 
@@ -352,7 +366,7 @@ def test_a_talk_over_the_streams(make_engine: MakeEngine) -> None:
         connection.recv(1)
 
     engine = make_engine(serve)
-    engine.states = [{"Running": True, "ExitCode": None}]
+    engine.states = [{"Running": True, "Pid": 7, "ExitCode": None}]
     talk = Echo(b"x" * 1_000_000, enough=3)
     result = run(engine, dialogue=talk)
     assert (result.end, result.exit_code) == (StreamEnd.TALK_OVER, None)
@@ -369,7 +383,7 @@ def test_a_talk_that_nobody_listens_to_ends_at_the_deadline(make_engine: MakeEng
         over.wait(10)
 
     engine = make_engine(serve)
-    engine.states = [{"Running": True, "ExitCode": None}]
+    engine.states = [{"Running": True, "Pid": 7, "ExitCode": None}]
     result = run(engine, deadline=time.monotonic() + 0.3, dialogue=Echo(b"x" * (16 << 20)))
     over.set()
     assert result.end is StreamEnd.DEADLINE
@@ -378,7 +392,7 @@ def test_a_talk_that_nobody_listens_to_ends_at_the_deadline(make_engine: MakeEng
 def test_a_talk_that_is_broken_off_unread(make_engine: MakeEngine) -> None:
     """The connection is reset then; the engine is asked how the command ended."""
     engine = make_engine(holding(HEAD))
-    engine.states = [{"Running": False, "ExitCode": 7}]
+    engine.states = [{"Running": False, "Pid": 7, "ExitCode": 7}]
     result = run(engine, dialogue=Echo(b"x" * (16 << 20)))
     assert (result.end, result.exit_code) == (StreamEnd.EOF, 7)
 
@@ -386,7 +400,7 @@ def test_a_talk_that_is_broken_off_unread(make_engine: MakeEngine) -> None:
 def test_a_talk_with_a_command_that_ended(make_engine: MakeEngine) -> None:
     """Its end is that of any command, whatever is still to be said."""
     engine = make_engine(lambda c: c.sendall(HEAD + frame(1, b"out")))
-    engine.states = [{"Running": False, "ExitCode": 7}]
+    engine.states = [{"Running": False, "Pid": 7, "ExitCode": 7}]
     result = run(engine, dialogue=Echo(b"x" * 100_000))
     assert (result.end, result.exit_code) == (StreamEnd.EOF, 7)
 
