@@ -15,6 +15,7 @@ from orchestrator.attempts import AttemptCancelledError, AttemptOrder
 from scoring.vocabulary import Outcome, Phase, Reason
 from workers.attempt.runner import AttemptRunner
 from workers.sandbox.client import Engine
+from workers.sandbox.freezer import Freezer
 
 pytestmark = pytest.mark.docker
 
@@ -82,6 +83,39 @@ def test_the_agents_sandbox_is_taken_away(
     report = runner(order, control)
     thread.join()
     assert (report.decision.outcome, report.decision.reason) == (Outcome.PLATFORM_FAULT, Reason.SANDBOX_LOST)
+
+
+def test_an_agent_that_the_runtime_cannot_start_did_not_end(
+    engine: Engine, runner: AttemptRunner, control: Any, make_order: MakeOrder
+) -> None:
+    """The engine tells it as output and exit code 126 (here: a frozen sandbox takes no command)."""
+    order = make_order("true", PASS)
+    thawed = threading.Event()
+
+    def refused(freezer: Freezer, container_id: str) -> None:
+        while not (commands := engine.api.inspect_container(container_id)["ExecIDs"] or []):
+            threading.Event().wait(0.01)
+        while engine.api.exec_inspect(commands[0])["ExitCode"] is None:
+            threading.Event().wait(0.01)
+        freezer.thaw()
+        thawed.set()
+
+    def freeze(phase: Phase) -> None:
+        if phase is Phase.AGENT:
+            container_id = container_of(engine, order, "agent")
+            freezer = Freezer.of(container_id)
+            assert freezer is not None
+            freezer.freeze()
+            threading.Thread(target=refused, args=(freezer, container_id), daemon=True).start()
+
+    control.on_phase = freeze
+    report = runner(order, control)
+    assert thawed.is_set()
+    assert (report.decision.outcome, report.observations["start_error"]) == (
+        Outcome.PLATFORM_FAULT,
+        "exec_start:NeverBegan",
+    )
+    assert report.observations["agent_exit_code"] is None
 
 
 def test_the_grader_is_killed_from_outside(

@@ -31,6 +31,7 @@ from workers.attempt.fitness import UnfitError, home_bytes, require_fit
 from workers.attempt.pods import lifetime_s, open_pod, services_full, sidecars_of
 from workers.attempt.relayed import Relayed
 from workers.attempt.shell_driver import drive_shell
+from workers.attempt.starting import never_began
 from workers.capture.growth import disk_guard, limits_of, written
 from workers.capture.layer import OverlayLayer
 from workers.errors import (
@@ -318,6 +319,8 @@ def _run_agent(
             dialogue=session,
         )
     phase.acp = None if session is None else session.end()
+    if result.never_began and not _began_for_us(phase, result):
+        return
     phase.facts["agent_exit_code"] = result.exit_code
     phase.facts["agent_output_bytes"] = result.seen_bytes
     if result.end is StreamEnd.DEADLINE:
@@ -329,6 +332,14 @@ def _run_agent(
     elif result.end is StreamEnd.RELAY:
         phase.relay_ended = True
     phase.cancelled = result.end is StreamEnd.CANCELLED
+
+
+def _began_for_us(phase: AgentPhase, result: ExecResult) -> bool:
+    """Whether a command that never began is the agent's end all the same: its program cannot be run."""
+    phase.trouble, own = never_began(result.stdout)
+    if not own:
+        phase.facts.update(agent_started=False, start_error="exec_start:NeverBegan")
+    return own
 
 
 def _drive(station: Station, order: AttemptOrder, phase: AgentPhase, control: AttemptControl) -> None:
