@@ -174,36 +174,6 @@ def now_ms(ledger: Ledger) -> int:
         return ledger.clock(connection)
 
 
-def show_try(ledger: Ledger, slot_id: str) -> TryView:
-    """One slot with every attempt ever made of it; raises `NotFoundError`."""
-    with ledger.reading() as connection:
-        slot = connection.execute(sa.select(*TrySlot.__table__.columns).where(TrySlot.id == slot_id)).first()
-        if slot is None:
-            raise NotFoundError(f"there is no try {slot_id}")
-        rows = connection.execute(_attempts().where(Attempt.slot_id == slot_id).order_by(Attempt.token)).all()
-        paid = connection.execute(
-            sa.select(SpendEntry.attempt_id, SpendEntry.payer, SpendEntry.nusd)
-            .join(Attempt, Attempt.id == SpendEntry.attempt_id)
-            .where(Attempt.slot_id == slot_id)
-            .order_by(SpendEntry.id)
-        ).all()
-    return TryView(_columns(slot), tuple(_view(row, paid) for row in rows))
-
-
-def show_attempt(ledger: Ledger, attempt_id: str) -> AttemptView:
-    """One attempt; raises `NotFoundError`."""
-    with ledger.reading() as connection:
-        row = connection.execute(_attempts().where(Attempt.id == attempt_id)).first()
-        paid = connection.execute(
-            sa.select(SpendEntry.attempt_id, SpendEntry.payer, SpendEntry.nusd)
-            .where(SpendEntry.attempt_id == attempt_id)
-            .order_by(SpendEntry.id)
-        ).all()
-    if row is None:
-        raise NotFoundError(f"there is no attempt {attempt_id}")
-    return _view(row, paid)
-
-
 def _attempts() -> sa.Select[Any]:
     return (
         sa.select(
@@ -214,6 +184,40 @@ def _attempts() -> sa.Select[Any]:
         .outerjoin(Evidence, Evidence.attempt_id == Attempt.id)
         .outerjoin(Certificate, Certificate.attempt_id == Attempt.id)
     )
+
+
+# Asked at every try, and dearer to put together than to run.
+_SLOT: Final = sa.select(*TrySlot.__table__.columns).where(TrySlot.id == sa.bindparam("slot"))
+_ATTEMPTS_OF: Final = _attempts().where(Attempt.slot_id == sa.bindparam("slot")).order_by(Attempt.token)
+_SPENT: Final = sa.select(SpendEntry.attempt_id, SpendEntry.payer, SpendEntry.nusd).order_by(SpendEntry.id)
+_SPENT_OF: Final = _SPENT.join(Attempt, Attempt.id == SpendEntry.attempt_id).where(
+    Attempt.slot_id == sa.bindparam("slot")
+)
+_ATTEMPT: Final = _attempts().where(Attempt.id == sa.bindparam("attempt"))
+_SPENT_BY: Final = _SPENT.where(SpendEntry.attempt_id == sa.bindparam("attempt"))
+
+
+def show_try(ledger: Ledger, slot_id: str) -> TryView:
+    """One slot with every attempt ever made of it; raises `NotFoundError`."""
+    asked = {"slot": slot_id}
+    with ledger.reading() as connection:
+        slot = connection.execute(_SLOT, asked).first()
+        if slot is None:
+            raise NotFoundError(f"there is no try {slot_id}")
+        rows = connection.execute(_ATTEMPTS_OF, asked).all()
+        paid = connection.execute(_SPENT_OF, asked).all()
+    return TryView(_columns(slot), tuple(_view(row, paid) for row in rows))
+
+
+def show_attempt(ledger: Ledger, attempt_id: str) -> AttemptView:
+    """One attempt; raises `NotFoundError`."""
+    asked = {"attempt": attempt_id}
+    with ledger.reading() as connection:
+        row = connection.execute(_ATTEMPT, asked).first()
+        paid = connection.execute(_SPENT_BY, asked).all()
+    if row is None:
+        raise NotFoundError(f"there is no attempt {attempt_id}")
+    return _view(row, paid)
 
 
 def _view(row: Any, paid: Iterable[Any]) -> AttemptView:

@@ -60,6 +60,22 @@ class TaskCheck:
         return self.oracle_runs > 0 and self.oracle_passes == self.oracle_runs and self.stable
 
 
+# Asked at every try, and dearer to put together than to run.
+_OF_SCREENING: Final = Certificate.screening_id == sa.bindparam("screening")
+_LOCK_SCREENING: Final = (
+    sa.select(Screening.id).where(Screening.id == sa.bindparam("screening")).with_for_update(key_share=True)
+)
+_SAME: Final = sa.select(Certificate.id).where(Certificate.digest == sa.bindparam("digest"))
+_ENDED: Final = sa.select(Attempt.slot_id, Attempt.token, Attempt.outcome).where(
+    Attempt.id == sa.bindparam("attempt"), Attempt.screening_id == sa.bindparam("screening")
+)
+_TAKEN: Final = sa.select(Certificate.id).where(_OF_SCREENING, Certificate.kind == sa.bindparam("kind"))
+_TAKEN_BY_TRY: Final = sa.select(Certificate.id).where(
+    _OF_SCREENING, Certificate.attempt_id == sa.bindparam("attempt")
+)
+_INSERT_CERTIFICATE: Final = sa.insert(Certificate)
+
+
 @retried
 def add_certificate(
     ledger: Ledger,
@@ -81,26 +97,17 @@ def add_certificate(
     with ledger.unit_of_work() as connection:
         now = ledger.clock(connection)
         # Two signers at once take turns, so that the second one sees what the first one stored.
-        connection.execute(
-            sa.select(Screening.id).where(Screening.id == screening_id).with_for_update(key_share=True)
-        )
-        if connection.scalar(sa.select(Certificate.id).where(Certificate.digest == digest)):
+        asked = {"screening": screening_id, "attempt": attempt_id, "kind": kind, "digest": digest}
+        connection.execute(_LOCK_SCREENING, asked)
+        if connection.scalar(_SAME, asked):
             return False
         slot_id, token = None, None
-        taken = sa.select(Certificate.id).where(Certificate.screening_id == screening_id)
         if kind is CertificateKind.TRY:
-            found = connection.execute(
-                sa.select(Attempt.slot_id, Attempt.token, Attempt.outcome).where(
-                    Attempt.id == attempt_id, Attempt.screening_id == screening_id
-                )
-            ).first()
+            found = connection.execute(_ENDED, asked).first()
             if found is None or found.outcome is None:
                 raise LedgerError(f"attempt {attempt_id} has no outcome to certify")
             slot_id, token = found.slot_id, found.token
-            taken = taken.where(Certificate.attempt_id == attempt_id)
-        else:
-            taken = taken.where(Certificate.kind == kind)
-        if other := connection.scalar(taken):
+        if other := connection.scalar(_TAKEN_BY_TRY if kind is CertificateKind.TRY else _TAKEN, asked):
             raise LedgerError(f"certificate {other} already stands in the place of this {kind} certificate")
         row = {
             "id": certificate_id or new_id(now),
@@ -114,7 +121,7 @@ def add_certificate(
             "envelope": envelope,
             "at_ms": now,
         }
-        connection.execute(sa.insert(Certificate), row)
+        connection.execute(_INSERT_CERTIFICATE, row)
         event = event_row(now, screening_id, "certified", who, slot_id=slot_id, attempt_id=attempt_id)
         connection.execute(INSERT_EVENT, {**event, "reason": kind, "data": {"digest": digest}})
         return True

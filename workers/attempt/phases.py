@@ -272,8 +272,9 @@ def _prepare(
     container, used = _create(station, order, phase, lambda: station.create(name, prepared, body))
     phase.owner, phase.image = used.owner, used.id
     container.start()
-    phase.proof = prove(container.id, container.pid(), container.body)
-    phase.preflight = passive_preflight(container) if phase.pod is None else phase.pod.preflight
+    pid = container.pid()
+    phase.proof = prove(container.id, pid, container.body)
+    phase.preflight = passive_preflight(pid) if phase.pod is None else phase.pod.preflight
     if phase.relayed is not None:
         phase.relayed.keep()  # the agent may call before anybody looks
     return launch

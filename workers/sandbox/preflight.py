@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Any, Final
 
-from workers.sandbox.container import Container
 from workers.sandbox.forwarder.facts import namespace_facts
 from workers.sandbox.forwarder.probes import OUTER_NAME_SERVER, TARGETS, Probe
 
@@ -86,13 +85,11 @@ def _judge_relay(found: object, wanted: bool) -> list[str]:
     return [f"the relay answered {status}" if status is not None else f"no answer from the relay: {said}"]
 
 
-def passive_preflight(container: Container) -> dict[str, list[str]] | None:
-    """`interfaces` and `routes` of a running sandbox's namespace, by the host's `/proc`.
+def passive_preflight(pid: int) -> dict[str, list[str]] | None:
+    """`interfaces` and `routes` of the namespace of PID 1 of a sandbox (0: it does not run), by `/proc`.
 
     None where this cannot be read: an engine in another pid namespace, or a container that is not running.
-    Raises `ContainerGoneError` if it was removed. One call of the engine and three small files.
     """
-    pid = container.inspect()["State"]["Pid"]
     if not pid:
         return None
     try:

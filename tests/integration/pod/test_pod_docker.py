@@ -130,17 +130,17 @@ def test_the_hosts_view_of_a_sandbox(ground: Any) -> None:
     pod = ground.pod()
     joined, alone = ground.sandbox(pod.network_mode), ground.sandbox("none")
     for sandbox in (joined, alone, pod.container):
-        assert passive_preflight(sandbox) == {"interfaces": ["lo"], "routes": []}
+        assert passive_preflight(sandbox.pid()) == {"interfaces": ["lo"], "routes": []}
     alone.kill()
-    assert passive_preflight(alone) is None
+    assert passive_preflight(alone.pid()) is None
     alone.remove()
     with pytest.raises(ContainerGoneError):
-        passive_preflight(alone)
+        passive_preflight(alone.pid())
 
 
 def test_the_hosts_view_of_a_network(ground: Any) -> None:
     """An interface is seen, and so are its routes."""
-    found = passive_preflight(ground.pod(kind="internal").container)
+    found = passive_preflight(ground.pod(kind="internal").container.pid())
     assert found is not None and found["interfaces"] == ["eth0", "lo"] and len(found["routes"]) == 2
 
 
