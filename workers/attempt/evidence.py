@@ -36,7 +36,7 @@ def _command(result: ExecResult | None, argv: tuple[str, ...] | None, user: str)
         return {"argv": list(argv or ()), "ran": False}
     return {
         "argv": list(argv or ()),
-        "ran": True,
+        "ran": not result.never_began,
         "user": user,
         "end": result.end.value,
         "exitCode": result.exit_code,

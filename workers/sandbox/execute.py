@@ -62,10 +62,10 @@ class ExecResult:
     end: StreamEnd
     exit_code: int | None
     wall_ms: int
-    never_began: bool = False
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
     seen_bytes: int = 0
+    never_began: bool = False
 
 
 @dataclass(frozen=True)
