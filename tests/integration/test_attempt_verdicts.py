@@ -166,8 +166,9 @@ def test_a_silent_or_absurd_grader_convicts_nobody_until_it_proved_itself(
     [
         (SOLVE, {"grader_environment": {"PATH": "/nowhere"}}, (Outcome.PLATFORM_FAULT, Reason.ENGINE_ERROR)),
         ("rm /bin/bash /usr/bin/bash", {"grading": "in_place"}, (Outcome.FAILED, Reason.NO_VERDICT)),
+        ("cd /; rm -r /w; touch /w", {"workdir": "/w"}, (Outcome.FAILED, Reason.NO_VERDICT)),
     ],
-    ids=["by-us", "by-the-agent"],
+    ids=["by-us", "in-place-without-shell", "folder-is-a-file"],
 )
 def test_a_verifier_that_cannot_be_started_was_not_silent(
     runner: AttemptRunner, control: Any, make_order: MakeOrder, solve: str, changes: Any, end: Any

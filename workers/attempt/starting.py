@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 _TOLD: Final = 500
-_PROGRAM: Final = re.compile(r'exec: "|executable|failed to load')
+_PROGRAM: Final = re.compile(r'(?<!fork/)exec(?:: "| /)|executable|failed to load')
 """How runc, crun and gVisor speak of the program; a folder or a user that is not there is put otherwise."""
 
 

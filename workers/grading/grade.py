@@ -44,8 +44,8 @@ _GRADER_PIDS: Final = 512
 _KILLED: Final = 137
 _PIECE_BYTES: Final = 1 << 20
 _TOLD_BYTES: Final = 500
-_REFUSED: Final = 500
-"""The engine's status for a command that cannot be started, where it says so at once."""
+_PAUSES_S: Final = (0.0, 0.5, 1.5)
+"""Before each start of a command that the runtime could not start: trouble of the host may be over then."""
 
 _RUN_TESTS: Final = "exec bash /tests/test.sh"
 _DELETE_THEN_RUN: Final = (
@@ -166,33 +166,50 @@ def start_grader(station: Station, task: GradeInput) -> Started:
     return Started(container, used.owner)
 
 
-def _run_tests(
-    station: Station, started: Started, task: GradeInput, carry: Carry, cancelled: Callable[[], bool]
-) -> ExecResult:
+class NeverBeganError(EngineCallError):
+    """The runtime could not start the verifier's command, three times."""
+
+
+def _command(started: Started, task: GradeInput, text: str) -> Command:
     order, owner = task.order, started.owner
-    command = Command(
-        ["bash", "-c", _DELETE_THEN_RUN if carry.deleted else _RUN_TESTS],
-        f"{owner.uid}:{owner.gid}",
-        order.grader_environment,
-        order.workdir if not order.separate else None,
-    )
+    workdir = order.workdir if not order.separate else None
+    return Command(["bash", "-c", text], f"{owner.uid}:{owner.gid}", order.grader_environment, workdir)
+
+
+def _run(
+    station: Station,
+    started: Started,
+    task: GradeInput,
+    text: str,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> ExecResult:
+    order = task.order
     deadline = time.monotonic() + order.caps.grade_wall_ms / 1000
     with disk_guard(station, started.container) as guard:
-        result = run_command(
+        return run_command(
             station.engine,
             started.container.id,
-            command,
+            _command(started, task, text),
             deadline=deadline,
             cap_bytes=order.caps.output_bytes,
             still_running=started.container.is_running,
             cancelled=cancelled,
             guard=guard,
         )
-    if result.never_began:
-        # A proven verifier's silence convicts the agent; what never ran was not silent.
-        said = bytes(result.stdout[-_TOLD_BYTES:]).decode("utf-8", "replace")
-        raise EngineCallError("exec_start", "NeverBegan", said, _REFUSED)
-    return result
+
+
+def _run_tests(
+    station: Station, started: Started, task: GradeInput, carry: Carry, cancelled: Callable[[], bool]
+) -> ExecResult:
+    """A proven verifier's silence convicts the agent, but what never ran was not silent."""
+    for pause_s in _PAUSES_S:
+        time.sleep(pause_s)
+        result = _run(station, started, task, _DELETE_THEN_RUN if carry.deleted else _RUN_TESTS, cancelled)
+        if not result.never_began:
+            return result
+    said = bytes(result.stdout[-_TOLD_BYTES:]).decode("utf-8", "replace")
+    kind = EngineCallError if task.snapshot is None and not carry.tar_body_bytes else NeverBeganError
+    raise kind("exec_start", "NeverBegan", said)
 
 
 def _note_end(graded: Graded, result: ExecResult, order: AttemptOrder) -> None:
@@ -248,9 +265,7 @@ def _note_refusal(
     the pinned image starts in the same way and the snapshot does not, it is the agent's.
     """
     death = _own_end(started)
-    refused = isinstance(error, PathRefusedError) or (
-        task.snapshot is not None and error.status is not None and _pinned_starts(station, task)
-    )
+    refused = _only_what_was_left(station, task, error)
     if death is not None:
         graded.death = death
     elif refused:
@@ -271,14 +286,28 @@ def _own_end(started: Started | None) -> Death | None:
     return death if death in (Death.SELF, Death.OOM) else None
 
 
-def _pinned_starts(station: Station, task: GradeInput) -> bool:
-    """Whether the same verifier comes up from the pinned image."""
+def _only_what_was_left(station: Station, task: GradeInput, error: EngineCallError) -> bool:
+    """Whether what the agent left is the only reason for a failed call that is left."""
+    if isinstance(error, PathRefusedError):
+        return True
+    if isinstance(error, NeverBeganError):
+        return _pinned_works(station, task, begins=True)
+    return task.snapshot is not None and error.status is not None and _pinned_works(station, task)
+
+
+def _pinned_works(station: Station, task: GradeInput, *, begins: bool = False) -> bool:
+    """Whether the same verifier comes up from the pinned image alone, and (`begins`) takes a command."""
+    pinned = replace(task, snapshot=None, name=f"{task.name}-control")
     try:
-        control = start_grader(station, replace(task, snapshot=None, name=f"{task.name}-control"))
+        control = start_grader(station, pinned)
     except WorkerError:
         return False
-    station.dispose(control.container)
-    return True
+    try:
+        return not begins or not _run(station, control, pinned, "true").never_began
+    except WorkerError:
+        return False
+    finally:
+        station.dispose(control.container)
 
 
 def _read_verdict(graded: Graded, task: GradeInput, container: Container) -> None:

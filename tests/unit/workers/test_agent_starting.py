@@ -26,6 +26,7 @@ OCI = "OCI runtime exec failed: exec failed: "
         ("OCI runtime exec failed: executable file `x` not found in $PATH: No such file or directory", True),
         ('OCI runtime exec failed: error finding executable "x" in PATH [/bin]: no such file', True),
         ("OCI runtime exec failed: failed to load /x: exec format error", True),
+        (OCI + "unable to start container process: exec /x: exec format error: unknown", True),
         # What no program can bring about before it runs.
         (OCI + "cannot exec in a stopped container: unknown", False),
         (OCI + "unable to start container process: error executing setns process: exit status 1", False),
