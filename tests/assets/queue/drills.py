@@ -338,7 +338,9 @@ def provider_limit(scene: Scene) -> None:
     assert len(lab.log("begin")) == 4
     lab.go()
     lab.closed()
-    assert lab.sound() == {"all_checks_passed": 7}
+    ends = lab.sound()
+    # A lease of these drills is short: a busy machine may lose one, and runs that try again.
+    assert ends["all_checks_passed"] == 7 and set(ends) <= {"all_checks_passed", "worker_lost"}, ends
 
 
 DRILLS: Final[dict[str, Callable[[Scene], None]]] = {
