@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from orchestrator.engine.base import Engine
+
+
+@contextmanager
+def _heard_by(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Both signals go to `handle` in the main thread; afterwards to whom they went before."""
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def ends_in_good_order() -> Iterator[None]:
+    """Either signal ends this process with 0, through every `finally`, until somebody else listens."""
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    with _heard_by(leave):
+        yield
 
 
 @contextmanager
@@ -26,9 +48,5 @@ def interrupts(engine: Engine) -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
         engine.interrupt()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with _heard_by(handle):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -31,7 +31,7 @@ from workers.attempt.fitness import UnfitError, home_bytes, require_fit
 from workers.attempt.pods import lifetime_s, open_pod, services_full, sidecars_of
 from workers.attempt.relayed import Relayed
 from workers.attempt.shell_driver import drive_shell
-from workers.attempt.starting import never_began
+from workers.attempt.starting import refusal
 from workers.capture.growth import disk_guard, limits_of, written
 from workers.capture.layer import OverlayLayer
 from workers.errors import (
@@ -320,7 +320,7 @@ def _run_agent(
             dialogue=session,
         )
     phase.acp = None if session is None else session.end()
-    if result.never_began and not _began_for_us(phase, result):
+    if result.never_began and not _program_refused(phase, result):
         return
     phase.facts["agent_exit_code"] = result.exit_code
     phase.facts["agent_output_bytes"] = result.seen_bytes
@@ -335,9 +335,9 @@ def _run_agent(
     phase.cancelled = result.end is StreamEnd.CANCELLED
 
 
-def _began_for_us(phase: AgentPhase, result: ExecResult) -> bool:
+def _program_refused(phase: AgentPhase, result: ExecResult) -> bool:
     """Whether a command that never began is the agent's end all the same: its program cannot be run."""
-    phase.trouble, own = never_began(result.stdout)
+    phase.trouble, own = refusal(result.stdout)
     if not own:
         phase.facts.update(agent_started=False, start_error="exec_start:NeverBegan")
     return own

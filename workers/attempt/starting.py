@@ -14,7 +14,7 @@ _PROGRAM: Final = re.compile(r'(?<!fork/)exec(?:: "| /)|executable|failed to loa
 """How runc, crun and gVisor speak of the program; a folder or a user that is not there is put otherwise."""
 
 
-def never_began(output: bytes | bytearray) -> tuple[str, bool]:
+def refusal(output: bytes | bytearray) -> tuple[str, bool]:
     """The runtime's words as one line, and whether they are about the program that was to be started."""
     said = bytes(output[:_TOLD]).decode("utf-8", "replace").strip()
     return said, _PROGRAM.search(said) is not None

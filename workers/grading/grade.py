@@ -167,7 +167,7 @@ def start_grader(station: Station, task: GradeInput) -> Started:
 
 
 class NeverBeganError(EngineCallError):
-    """The runtime could not start the verifier's command, three times."""
+    """The verifier's command does not begin for what the agent left: without it, it does."""
 
 
 def _command(started: Started, task: GradeInput, text: str) -> Command:
@@ -202,13 +202,20 @@ def _run_tests(
     station: Station, started: Started, task: GradeInput, carry: Carry, cancelled: Callable[[], bool]
 ) -> ExecResult:
     """A proven verifier's silence convicts the agent, but what never ran was not silent."""
+    text = _DELETE_THEN_RUN if carry.deleted else _RUN_TESTS
     for pause_s in _PAUSES_S:
         time.sleep(pause_s)
-        result = _run(station, started, task, _DELETE_THEN_RUN if carry.deleted else _RUN_TESTS, cancelled)
+        result = _run(station, started, task, text, cancelled)
         if not result.never_began:
             return result
+    kind: type[EngineCallError] = EngineCallError
+    if (task.snapshot is not None or carry.tar_body_bytes) and _pinned_works(station, task, begins=True):
+        # Once more, so that trouble of the host that is over by now convicts nobody.
+        result = _run(station, started, task, text, cancelled)
+        if not result.never_began:
+            return result
+        kind = NeverBeganError
     said = bytes(result.stdout[-_TOLD_BYTES:]).decode("utf-8", "replace")
-    kind = EngineCallError if task.snapshot is None and not carry.tar_body_bytes else NeverBeganError
     raise kind("exec_start", "NeverBegan", said)
 
 
@@ -265,10 +272,9 @@ def _note_refusal(
     the pinned image starts in the same way and the snapshot does not, it is the agent's.
     """
     death = _own_end(started)
-    refused = _only_what_was_left(station, task, error)
     if death is not None:
         graded.death = death
-    elif refused:
+    elif _only_what_was_left(station, task, error):
         graded.verdict = Verdict(None, None, VerdictProblem.MISSING)
     elif graded.started:
         graded.engine_error = f"{error.call}:{error.kind}"
@@ -288,10 +294,8 @@ def _own_end(started: Started | None) -> Death | None:
 
 def _only_what_was_left(station: Station, task: GradeInput, error: EngineCallError) -> bool:
     """Whether what the agent left is the only reason for a failed call that is left."""
-    if isinstance(error, PathRefusedError):
+    if isinstance(error, (PathRefusedError, NeverBeganError)):
         return True
-    if isinstance(error, NeverBeganError):
-        return _pinned_works(station, task, begins=True)
     return task.snapshot is not None and error.status is not None and _pinned_works(station, task)
 
 

@@ -8,10 +8,8 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import FrameType
 from typing import Any, Final
 
 from celery import signals  # type: ignore[import-untyped]
@@ -25,6 +23,7 @@ from orchestrator.engine.celery.forks import ForkGuard
 from orchestrator.engine.celery.keeper import Keeper, Surroundings
 from orchestrator.engine.celery.settings import TASK_NAME, worker_arguments
 from orchestrator.engine.celery.times import Times
+from orchestrator.engine.signals import ends_in_good_order
 from orchestrator.ledger import hosts, owners
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.hosts import WorkerRole
@@ -38,21 +37,6 @@ _DRAIN_LOOK_S: Final = 1.0
 
 def _nothing() -> None:
     """Nothing to remove."""
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """SIGTERM and Ctrl-C end this process in good order until Celery listens to them itself."""
-
-    def leave(_number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(0)
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _room(hardware_class: str) -> Size | None:
@@ -99,7 +83,7 @@ class Worker:
     def run(self, say: Callable[[str], None]) -> int:
         """Serve, in the main thread; returns the exit code. The ledger's schema must be right, `SchemaError`
         otherwise."""
-        with _stoppable():
+        with ends_in_good_order():  # Celery listens itself once it serves
             return self._run(say)
 
     def _run(self, say: Callable[[str], None]) -> int:

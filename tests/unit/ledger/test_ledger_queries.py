@@ -11,6 +11,7 @@ from orchestrator.engine.stub import plan_stub
 from orchestrator.errors import NotFoundError
 from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
+from orchestrator.ledger.records import CertificateKind, add_certificate, all_summarised
 from orchestrator.ledger.states import SlotState
 from orchestrator.ledger.transitions import AttemptEnd, claim, end_attempt, queue, start
 from scoring.vocabulary import Outcome, Reason
@@ -143,3 +144,22 @@ def test_screenings_of_one_identity(ledger: Ledger) -> None:
     identity = queries.screening(ledger, screening)["identity"]
     assert [row["id"] for row in queries.screenings(ledger, identity=identity)] == [screening]
     assert len(queries.screenings(ledger)) == 2
+
+
+def test_many_screenings_are_asked_for_at_once(ledger: Ledger) -> None:
+    """What a watcher asks at every look: each one's state, and whether every closing statement is signed."""
+    first, second = (plan_stub(ledger, ["a"], name=name) for name in ("one", "two"))
+    start(ledger, first, who="test")
+    both = [first, second]
+    assert queries.states_of(ledger, [*both, "absent"]) == {first: "running", second: "planned"}
+    for count, screening in enumerate(both):
+        assert all_summarised(ledger, both[:count]) and not all_summarised(ledger, both)
+        add_certificate(
+            ledger,
+            screening_id=screening,
+            kind=CertificateKind.SUMMARY,
+            digest=f"{count}" * 64,
+            envelope=b"x",
+            who="test",
+        )
+    assert all_summarised(ledger, both) and queries.states_of(ledger, []) == {}

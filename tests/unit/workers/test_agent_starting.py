@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.attempt.starting import never_began
+from workers.attempt.starting import refusal
 
 OCI = "OCI runtime exec failed: exec failed: "
 
@@ -37,10 +37,10 @@ OCI = "OCI runtime exec failed: exec failed: "
 )
 def test_whose_doing_it_was(said: str, own: bool) -> None:
     """Issue 6: infrastructure is never counted as the agent's, and an agent cannot pretend that it was."""
-    assert never_began(f"{said}\r\n".encode()) == (said, own)
+    assert refusal(f"{said}\r\n".encode()) == (said, own)
 
 
 def test_words_are_cut_and_need_not_be_text() -> None:
     """They go into the sandbox report."""
-    told, own = never_began(b"\xff" * 10_000)
+    told, own = refusal(b"\xff" * 10_000)
     assert len(told) == 500 and not own
