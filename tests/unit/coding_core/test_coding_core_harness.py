@@ -181,6 +181,18 @@ def test_the_budget_bounds_the_whole_run(bench: Bench) -> None:
     assert time.monotonic() - started < 25, "both children would have slept 30 s"
 
 
+def test_what_hangs_uses_the_budget_up_faster_than_a_busy_machine_does(bench: Bench) -> None:
+    """Rule: a slow machine costs no verdict, and a solution that hangs everywhere does not hold the machine."""
+    reward, listed, said = bench.grade(
+        "import time\n_settings['end'] = time.monotonic() + 60\n"
+        "@check('slow')\ndef slow(): expect(run(['/bin/sleep', '1'], scratch()).code == 0)\n"
+        "@check('kept')\ndef kept(): expect(_settings['end'] - time.monotonic() > 55)\n"
+        "@check('hang')\ndef hang(): expect(run(['/bin/sleep', '30'], scratch(), timeout=1).timed_out)\n"
+        "@check('charged')\ndef charged(): expect(_settings['end'] - time.monotonic() < 55)\n"
+    )
+    assert reward == "1", (listed, said)
+
+
 def test_it_refuses_to_run_beside_other_processes(bench: Bench) -> None:
     """Rule: ending children by user id must never reach processes of anyone else on the machine."""
     (bench.root / "tests" / "checks.py").write_text(HEAD)

@@ -68,8 +68,8 @@ def build(client: Any, task: str) -> str:
     return str(image.id)
 
 
-def reward_in(container: Any, said: bytes) -> str:
-    """The one line of the reward's file, as the engine hands it out."""
+def reward_in(container: Any, said: bytes) -> tuple[str, str]:
+    """The one line of the reward's file, as the engine hands it out, and what the harness said on the way."""
     try:
         parts, _ = container.get_archive("/logs/verifier/reward.txt")
     except docker.errors.NotFound:
@@ -79,13 +79,13 @@ def reward_in(container: Any, said: bytes) -> str:
         assert file is not None
         reward = file.read().decode().strip()
     assert reward, said
-    return reward
+    return reward, said.decode("utf-8", "replace")
 
 
-def grade(client: Any, image: str, task: str, patch: Path) -> str:
-    """The reward of a workspace with `patch` applied; the container has the grader's three capabilities."""
+def grade(client: Any, image: str, task: str, patch: Path) -> tuple[str, str]:
+    """The reward of a workspace with `patch` applied, and the checks; the container has the grader's three capabilities."""
     container = client.containers.create(
-        image, ["sleep", "300"], user="0:0", network_mode="none", init=True, labels=LABELS,
+        image, ["sleep", "900"], user="0:0", network_mode="none", init=True, labels=LABELS,
         cap_drop=["ALL"], cap_add=["SETUID", "SETGID", "KILL"], security_opt=["no-new-privileges"],
         mem_limit="1g", pids_limit=512,
     )  # fmt: skip
@@ -103,7 +103,7 @@ def grade(client: Any, image: str, task: str, patch: Path) -> str:
         container.remove(force=True, v=True)
 
 
-def reward_of(client: Any, images: dict[str, str], task: str, patch: Path) -> str:
+def reward_of(client: Any, images: dict[str, str], task: str, patch: Path) -> tuple[str, str]:
     if task not in images:
         images[task] = build(client, task)
     return grade(client, images[task], task, patch)
@@ -112,10 +112,12 @@ def reward_of(client: Any, images: dict[str, str], task: str, patch: Path) -> st
 @pytest.mark.parametrize("patch", RIGHT, ids=lambda path: path.parent.parent.name)
 def test_reference_solution_passes(client: Any, images: dict[str, str], patch: Path) -> None:
     """Rule: the reference solution passes through the same way, so that a 0 below means something."""
-    assert reward_of(client, images, patch.parent.parent.name, patch) == "1"
+    reward, said = reward_of(client, images, patch.parent.parent.name, patch)
+    assert reward == "1", said
 
 
 @pytest.mark.parametrize("patch", WRONG, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_wrong_solution_fails(client: Any, images: dict[str, str], patch: Path) -> None:
     """Rule: hidden tests are broad enough to refuse a plausible but wrong solution."""
-    assert reward_of(client, images, patch.parent.name, patch) == "0"
+    reward, said = reward_of(client, images, patch.parent.name, patch)
+    assert reward == "0", said

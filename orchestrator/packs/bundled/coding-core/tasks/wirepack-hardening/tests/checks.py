@@ -115,7 +115,7 @@ def build():
 def dump(data, name="input.bin"):
     place = build()
     put(place, name, data)
-    done = run(["./checked", "dump", name], place, env=ENV, timeout=10)
+    done = run(["./checked", "dump", name], place, env=ENV, timeout=20)
     errors = done.stderr.decode("utf-8", "replace")
     expect(done.code in (0, 3) and "runtime error" not in errors and "Sanitizer" not in errors,
            f"exit {done.code}: {errors[:500]}")
