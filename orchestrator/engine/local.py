@@ -225,9 +225,17 @@ class LocalEngine:
 
     def _on_tick(self, dispatcher: Dispatcher, watch: LeaseWatch, owner_id: str) -> None:
         if self._interrupts == 0 and self._failure is None:
-            for one in take_over(self._ledger, self._callbacks, watch, who=owner_id):
+            for one in self._taken_over(watch, owner_id):
                 self._on_progress(one)
         dispatcher.look_again()
+
+    def _taken_over(self, watch: LeaseWatch, owner_id: str) -> Sequence[Result]:
+        try:
+            return take_over(self._ledger, self._callbacks, watch, who=owner_id)
+        except SQLAlchemyError as error:
+            # The database went away after the beat. Paid attempts are running, and the next beat looks again.
+            _logger.warning("nothing was taken over: %s", error)
+            return ()
 
     def _on_interrupt(self, dispatcher: Dispatcher, owner_id: str) -> None:
         self._interrupts += 1

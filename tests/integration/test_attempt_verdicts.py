@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -45,6 +46,27 @@ def test_honest_work_passes_and_leaves_evidence(
     files = evidence_of(order, report.manifest_digest)
     assert files["grader/tests.tar"] is None
     assert b"+done" in files["workspace/diff.patch"] and b"b/tmp/out.txt" in files["workspace/diff.patch"]
+
+
+LOCALHOST = """python3 -I - <<'END'
+import socket
+with socket.create_server(("localhost", 0)) as server:
+    with socket.create_connection(("localhost", server.getsockname()[1]), 5): pass
+with open("/proc/net/route") as file: routes = file.read().splitlines()[1:]
+raise SystemExit(len(routes))
+END
+"""
+
+
+def test_without_a_network_there_is_localhost_and_nothing_else(
+    runner: AttemptRunner, control: Any, make_order: MakeOrder
+) -> None:
+    """A task may start a server of its own, and its verifier too; both by the usual name."""
+    order = make_order(f"set -e\n{LOCALHOST}{SOLVE}\n", f"set -e\n{LOCALHOST}{PASS_IF_OUT}\n")
+    report = runner(order, control)
+    assert (report.decision.outcome, report.decision.reason) == (Outcome.PASSED, Reason.ALL_CHECKS_PASSED)
+    told = evidence_of(order, report.manifest_digest)["sandbox-report.json"]
+    assert json.loads(told)["proof"]["ownNetwork"] is True
 
 
 def test_doing_nothing_fails(runner: AttemptRunner, control: Any, make_order: MakeOrder) -> None:

@@ -16,18 +16,16 @@ from workers.adapters.acp.session import Session, Talk
 from workers.adapters.launch import (
     BUNDLE,
     HOME,
-    INSTRUCTION,
-    MCP_CONFIG,
     OUT,
     Launch,
     Way,
     contract_environment,
-    mcp_config,
     plan_launch,
 )
 from workers.adapters.packed import InstructionTooLongError
 from workers.adapters.shell.agent import ShellEnd
 from workers.attempt.fitness import UnfitError, home_bytes, require_fit
+from workers.attempt.laid import agent_files
 from workers.attempt.pods import lifetime_s, open_pod, services_full, sidecars_of
 from workers.attempt.relayed import Relayed
 from workers.attempt.shell_driver import drive_shell
@@ -57,7 +55,7 @@ from workers.sandbox.runtime_crash import runtime_crashed
 from workers.sandbox.sidecars import SidecarError, Sidecars
 from workers.sandbox.space import Space, SpaceError
 from workers.sandbox.station import Station
-from workers.sandbox.tars import Owner, TarBuilder
+from workers.sandbox.tars import Owner
 from workers.sandbox.users import UnknownUserError
 
 _LIFETIME_GRACE_S: Final = 300
@@ -127,21 +125,6 @@ class AgentPhase:
         )
         ended = any(self.facts.get(name) for name in decided)
         return ended or self.relay_ended or not self.facts.get("agent_started")
-
-
-def _content(order: AttemptOrder, launch: Launch, owner: Owner) -> bytes:
-    tar = TarBuilder()
-    tar.folder("/assize", 0o755)
-    tar.file(INSTRUCTION, order.instruction.encode(), 0o444)
-    tar.file(MCP_CONFIG, mcp_config(order), 0o444)
-    tar.folder(OUT, 0o755, owner)
-    tar.folder(HOME, 0o700, owner)
-    tar.folder("/logs", 0o755)
-    tar.folder("/logs/agent", 0o755, owner)
-    tar.folder("/logs/artifacts", 0o755, owner)
-    if launch.solution:
-        tar.tree(order.task_dir / "solution", order.solution_files, "/solution", owner, private=True)
-    return tar.bytes()
 
 
 def _open_space(
@@ -249,7 +232,7 @@ def _prepare(
     def prepared() -> Prepared:
         key = ("agent", order.task_digest, launch.solution)
         return station.prepared.ensure(
-            order.agent_image, order.agent_user, key, lambda owner: _content(order, launch, owner)
+            order.agent_image, order.agent_user, key, lambda owner: agent_files(order, launch, owner)
         )
 
     phase.workdir = order.workdir or str(config.get("WorkingDir") or "/")

@@ -174,7 +174,14 @@ class AttemptRunner:
     def _reference(self, image_id: str) -> Container:
         labels = {**self.station.engine.owner_labels, "assize.role": "reference"}
         body = create_body(
-            image_id, _REFERENCE_LIMITS, runtime="runc", grader=False, labels=labels, volumes={}, workdir=None
+            image_id,
+            _REFERENCE_LIMITS,
+            runtime="runc",
+            grader=False,
+            labels=labels,
+            volumes={},
+            workdir=None,
+            engine_network=False,
         )
         name = f"assize-reference-{image_id[7:19]}-{time.monotonic_ns()}"
         return Container.create(self.station.engine, self.station.watch, name, body)

@@ -31,7 +31,8 @@ from workers.sandbox.container import Container
 from workers.sandbox.execute import Command, ExecResult, StreamEnd, run_command
 from workers.sandbox.kernel_log import host_oom
 from workers.sandbox.prepared import Prepared
-from workers.sandbox.profile import Limits, create_body
+from workers.sandbox.profile import LOOPBACK_NAMES, Limits, create_body
+from workers.sandbox.proofs import require_own_network
 from workers.sandbox.station import Station
 from workers.sandbox.tars import Owner, TarBuilder
 from workers.sandbox.users import UnknownUserError
@@ -99,6 +100,7 @@ def _body(task: GradeInput, image_id: str) -> dict[str, Any]:
         labels=task.labels,
         volumes={},
         workdir=order.workdir if not order.separate else None,
+        engine_network=False,
     )
     if order.grading == "in_place":
         body["HostConfig"]["Mounts"] = [
@@ -130,6 +132,7 @@ def _carried(carry: Carry) -> Iterator[bytes]:
     if carry.deleted:
         deleted = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in carry.deleted)
         tail.file(DELETED_LIST, deleted, 0o444)
+    tail.file("/etc/hosts", LOOPBACK_NAMES, 0o644)
     yield tail.bytes()
 
 
@@ -160,6 +163,7 @@ def start_grader(station: Station, task: GradeInput) -> Started:
         if task.snapshot is not None:
             container.put(_content(order, task.test_files, used.owner))
         container.start()
+        require_own_network(container.pid(), container.body)
     except BaseException:
         station.dispose(container)
         raise
@@ -241,8 +245,7 @@ def grade(
         started = start()
         graded.started = True
         container = started.container
-        if carry.tar_body_bytes or carry.deleted:
-            container.put(_carried(carry))
+        container.put(_carried(carry))
         _note_end(graded, _run_tests(station, started, task, carry, cancelled), task.order)
         graded.death = container.death(container.kill())
         if graded.death is not None or graded.exit_code == _KILLED:

@@ -28,6 +28,7 @@ __all__ = [
     "FORWARDER_UID",
     "GRADER_CAPABILITIES",
     "GRADER_PID1",
+    "LOOPBACK_NAMES",
     "PID1_UID",
     "Limits",
     "Place",
@@ -57,6 +58,9 @@ exist a question ends in a second; without the options in ten (measured), and ag
 FORWARDER_MOUNT: Final = "/relay"
 """Where the relay's folder is inside the forwarder."""
 
+LOOPBACK_NAMES: Final = b"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+"""`/etc/hosts` for a container that the engine writes none for."""
+
 _FORWARDER_MEMORY_BYTES: Final = 128 << 20
 """7 MiB are used, 46 with 200 connections that are stuffed and never read from (measured); where the system
 counts socket buffers as well (cgroup v2), their fixed sizes make up to 75 MiB more."""
@@ -80,12 +84,15 @@ def create_body(
     network: str = "none",
     writable: Writable | None = None,
     file_bytes: int = LIMIT_BYTES,
+    engine_network: bool = True,
 ) -> dict[str, Any]:
     """Body of the create call: PID 1 sleeps for the container's lifetime, so that orphans die alone.
 
-    `network`, `writable` and `file_bytes` as for `Ask`. The engine's switch `NetworkDisabled` would save a
-    few hundredths of a second, but leaves /etc/hosts empty: then `localhost` has no address, and tasks with
-    a server fail.
+    `network`, `writable` and `file_bytes` as for `Ask`. Without `engine_network` the engine's network code is
+    left out: the runtime makes the empty namespace and its loopback, in 0.11 s less of 0.26 s (measured), and
+    `workers.sandbox.proofs` looks whether it did. The engine leaves /etc/hosts empty then, whatever the image
+    has there: who runs code of a task inside puts `LOOPBACK_NAMES`, or `localhost` has no address. An agent's
+    container gets all its files with its image, and keeps the engine's.
     """
     body: dict[str, Any] = {
         "Image": image_id,
@@ -97,6 +104,7 @@ def create_body(
         "Healthcheck": {"Test": ["NONE"]},
         "AttachStdout": False,
         "AttachStderr": False,
+        "NetworkDisabled": not engine_network,
         "HostConfig": host_config(Ask(limits, runtime, grader, volumes, network, writable, file_bytes)),
     }
     if workdir is not None:
@@ -235,6 +243,8 @@ def verify_created(body: Mapping[str, Any], inspected: Mapping[str, Any]) -> Non
     pairs += [("Tmpfs", wanted.get("Tmpfs") or {}, got.get("Tmpfs") or {})]
     pairs += [("Mounts", _mounts(wanted), _mounts(got))]
     pairs += [("User", body["User"], inspected["Config"]["User"])]
+    disabled = bool(inspected["Config"].get("NetworkDisabled"))
+    pairs += [("NetworkDisabled", body.get("NetworkDisabled", False), disabled)]
     for field, asked, found in pairs:
         if asked != found:
             raise SandboxMismatchError(field, asked, found)
@@ -247,9 +257,11 @@ def created_facts(inspected: Mapping[str, Any]) -> dict[str, Any]:
     options["SecurityOpt"] = shown(options["SecurityOpt"] or ())
     mounts = [[*one[:3], "ro" if one[3] else "rw"] for one in _mounts(host)]
     limits = {str(one.get("Name")): one.get("Hard") for one in host.get("Ulimits") or ()}
+    config = inspected.get("Config") or {}
     return {
         "image": inspected.get("Image"),
-        "user": (inspected.get("Config") or {}).get("User"),
+        "user": config.get("User"),
+        "networkDisabled": bool(config.get("NetworkDisabled")),
         "options": options,
         "mounts": mounts,
         "ulimits": limits,

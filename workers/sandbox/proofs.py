@@ -7,6 +7,7 @@ forge anything: in the host's cgroup file system and in `/proc`.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from workers.errors import SandboxMismatchError
 from workers.sandbox.counters import set_limits
+from workers.sandbox.forwarder.facts import namespace_facts
 from workers.sandbox.options import OWN_KERNEL
 
 RUNTIME_NAME: Final = "runc"
@@ -113,6 +115,24 @@ def require_file_limit(pid: int, body: Mapping[str, Any]) -> int | None:
     return found
 
 
+def require_own_network(pid: int, body: Mapping[str, Any]) -> bool | None:
+    """Whether a container without a network has a namespace of its own; None where nobody can see.
+
+    The engine may leave it to the runtime. Raises `SandboxMismatchError` for this process's own namespace,
+    and for any route but the loopback's.
+    """
+    if body["HostConfig"]["NetworkMode"] != "none":
+        return None
+    try:
+        theirs, ours = (os.readlink(_PROC / name / "ns" / "net") for name in (str(pid), "self"))
+        routes = namespace_facts(str(_PROC / str(pid) / "net"))["routes"]
+    except (OSError, ValueError, IndexError):
+        return None
+    if theirs == ours or routes:
+        raise SandboxMismatchError("network", "none", "the host's" if theirs == ours else routes)
+    return True
+
+
 def await_command(pid: int) -> None:
     """Wait until the runtime's own process has become PID 1: it sets the filter at the very last.
 
@@ -134,4 +154,5 @@ def prove(container_id: str, pid: int, body: Mapping[str, Any]) -> dict[str, Any
     if pid:
         found["limits"]["fileBytes"] = require_file_limit(pid, body)
         found["filtered"] = require_filter(pid, body)
+        found["ownNetwork"] = require_own_network(pid, body)
     return found

@@ -154,7 +154,16 @@ class Sidecars:
         return one
 
     def _probe(self, one: Running) -> Mapping[str, Any]:
-        """The preflight from within the service's own namespace, in a container of ours."""
+        """The preflight from within the service's own namespace; its address goes with the service."""
+        try:
+            return self._look_out_of(one)
+        except (EngineCallError, PodError) as error:
+            if not one.container.is_running():
+                raise SidecarError(one.sidecar.name, "it ended as soon as it had been started") from error
+            raise
+
+    def _look_out_of(self, one: Running) -> Mapping[str, Any]:
+        """What a container of ours found in that namespace; raises `PodError` for a way out."""
         station, targets = self._station, host_targets(self.network)
         command = [*PROBER, "0", *(f"{host}:{port}" for host, port in targets)]
 
@@ -169,17 +178,12 @@ class Sidecars:
             )
 
         name = f"{self._name}-prober-{one.sidecar.name}"
+        prober, _ = station.create(name, lambda: own_image(station, self._terms.image), body)
         try:
-            prober, _ = station.create(name, lambda: own_image(station, self._terms.image), body)
-            try:
-                prober.start()
-                said = announced(station.engine, prober.id)
-            finally:
-                prober.remove()
-        except EngineCallError as error:
-            if not one.container.is_running():
-                raise SidecarError(one.sidecar.name, "it ended as soon as it had been started") from error
-            raise
+            prober.start()
+            said = announced(station.engine, prober.id)
+        finally:
+            prober.remove()
         problems = judge(said, subnet=str(self.network.subnet), targets=targets, relay=False)
         found = {**(said if isinstance(said, dict) else {}), "ok": not problems}
         if problems:

@@ -153,6 +153,7 @@ class Space:
             labels={**labels, "assize.role": "holder"},
             volumes={volume: target for volume, target, *_ in self._volumes},
             workdir="/",
+            engine_network=False,
         )
         for mount in body["HostConfig"]["Mounts"]:
             mount["VolumeOptions"] = {"NoCopy": True}  # what the image has there comes with the agent's

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.ledger import hosts, queries
+from orchestrator.ledger.db import sqlite_file
 from orchestrator.ledger.providers import set_limits
 from orchestrator.ledger.states import SlotState
 from tests.assets.queue.lab import QUEUE, Lab
@@ -203,6 +206,29 @@ def _workers(lab: Lab) -> list[hosts.WorkerView]:
     return hosts.workers(lab.ledger, beat_ms=lab.times.beat_ms, ended=True)
 
 
+def _writable(url: str, within_s: float) -> bool:
+    """Whether nobody keeps the one lock of an SQLite file; other databases have one for each row."""
+    file = sqlite_file(url)
+    if file is None:
+        return True
+    with closing(sqlite3.connect(file, timeout=within_s, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:  # locked
+            return False
+        return True
+
+
+def _freeze_between_writes(lab: Lab, pid: int) -> None:
+    """Stop a child that holds no lock: while one stands still amid a write to an SQLite file, nobody writes
+    anything, so nobody sees its lease pass (docs/database.md)."""
+    os.kill(pid, signal.SIGSTOP)
+    while not _writable(lab.url, 1.0):
+        os.kill(pid, signal.SIGCONT)
+        assert _writable(lab.url, 60.0)
+        os.kill(pid, signal.SIGSTOP)
+
+
 def child_frozen(scene: Scene) -> None:
     """A child stands still for longer than its lease and goes on: its record is refused by its token."""
     lab = scene.lab
@@ -210,7 +236,7 @@ def child_frozen(scene: Scene) -> None:
     worker = lab.worker(slots=3, hold=True, deaf=True)
     lab.begun(2)
     frozen = lab.children(worker)[0]
-    os.kill(frozen, signal.SIGSTOP)
+    _freeze_between_writes(lab, frozen)
     lab.begun(3)  # its slot, in another child: the reaper saw the lease stand still
     lab.go()
     os.kill(frozen, signal.SIGCONT)

@@ -182,7 +182,7 @@ def test_the_budget_bounds_the_whole_run(bench: Bench) -> None:
 
 
 def test_what_hangs_uses_the_budget_up_faster_than_a_busy_machine_does(bench: Bench) -> None:
-    """Rule: a slow machine costs no verdict, and a solution that hangs everywhere does not hold the machine."""
+    """Rule: a slow machine costs no verdict, and one that hangs everywhere does not hold the machine."""
     reward, listed, said = bench.grade(
         "import time\n_settings['end'] = time.monotonic() + 60\n"
         "@check('slow')\ndef slow(): expect(run(['/bin/sleep', '1'], scratch()).code == 0)\n"

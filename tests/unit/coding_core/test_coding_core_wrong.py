@@ -83,7 +83,10 @@ def reward_in(container: Any, said: bytes) -> tuple[str, str]:
 
 
 def grade(client: Any, image: str, task: str, patch: Path) -> tuple[str, str]:
-    """The reward of a workspace with `patch` applied, and the checks; the container has the grader's three capabilities."""
+    """The reward of a workspace with `patch` applied, and the checks.
+
+    The container has the grader's three capabilities.
+    """
     container = client.containers.create(
         image, ["sleep", "900"], user="0:0", network_mode="none", init=True, labels=LABELS,
         cap_drop=["ALL"], cap_add=["SETUID", "SETGID", "KILL"], security_opt=["no-new-privileges"],

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
 from orchestrator.attempts import AttemptControl, AttemptOrder
+from orchestrator.engine import local
 from orchestrator.engine.base import Callbacks, Refused, Salvage, Settings
 from orchestrator.engine.local import LocalEngine
 from orchestrator.engine.stub import StubAttempt, plan_stub, stub_order
@@ -111,6 +112,32 @@ def test_an_outage_of_three_leases_voids_nothing(own_postgres: PostgresServer, r
     assert (status.reruns, status.interruptions, status.platform_nusd) == (0, 0, 0)
     assert violations(worker) == []
     worker.close()
+
+
+def test_a_database_that_goes_away_between_two_statements_ends_no_run(
+    own_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Section 10, item 5: it may go after a heartbeat and before the look for lost attempts."""
+    asked: list[str] = []
+
+    def gone(*_: Any, who: str) -> list[Any]:
+        asked.append(who)
+        if len(asked) in (2, 3):  # the first is the engine's own, before its attempts begin
+            raise OperationalError("SELECT", {}, Exception("terminating connection"))
+        return []
+
+    monkeypatch.setattr(local, "take_over", gone)
+    ledger = open_ledger(own_postgres.new_database(upgrade))
+    screening = plan_stub(ledger, ["a"], tries=1)
+
+    def gate(_order: AttemptOrder, _control: AttemptControl) -> None:
+        wait_until(lambda: len(asked) > 3, "the engine looked again")
+
+    settings = Settings(lease_ms=LEASE_MS, beat_ms=BEAT_MS, idle_ms=20, back_off_ms=0)
+    result = LocalEngine(ledger, Callbacks(StubAttempt(gate=gate), stub_order), settings).run([screening], 1)
+    assert (result.attempts, dict(result.states)) == (1, {screening: "complete"})
+    assert violations(ledger) == []
+    ledger.close()
 
 
 def _waiting(ledger: Ledger) -> Claim:

@@ -42,7 +42,8 @@ def strict_body() -> dict[str, Any]:
 def engine_says(body: dict[str, Any]) -> dict[str, Any]:
     """What an engine answers that did as it was told."""
     found = copy.deepcopy(body)
-    return {"Image": body["Image"], "HostConfig": found["HostConfig"], "Config": {"User": body["User"]}}
+    config = {"User": body["User"], "NetworkDisabled": body["NetworkDisabled"]}
+    return {"Image": body["Image"], "HostConfig": found["HostConfig"], "Config": config}
 
 
 @pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)

@@ -57,7 +57,8 @@ def inspected(asked: dict[str, Any]) -> dict[str, Any]:
         "GroupAdd": None,
     }
     host["CapAdd"] = list(reversed(host["CapAdd"])) or None
-    return {"Image": asked["Image"], "HostConfig": host, "Config": {"User": asked["User"]}}
+    config = {"User": asked["User"], "NetworkDisabled": asked.get("NetworkDisabled") or None}
+    return {"Image": asked["Image"], "HostConfig": host, "Config": config}
 
 
 @pytest.mark.parametrize("grader", [False, True])
@@ -76,6 +77,18 @@ def test_the_profile(grader: bool) -> None:
         {"Type": "volume", "Source": "bundle", "Target": "/opt/agent", "ReadOnly": True}
     ]
     assert "Binds" not in host and "Devices" not in host
+
+
+@pytest.mark.parametrize("engine_network", [False, True])
+def test_a_namespace_by_the_runtime_or_by_the_engine(engine_network: bool) -> None:
+    """An engine that does otherwise is noticed."""
+    asked = body(engine_network=engine_network)
+    assert asked["NetworkDisabled"] is not engine_network and asked["HostConfig"]["NetworkMode"] == "none"
+    verify_created(asked, inspected(asked))
+    found = inspected(asked)
+    found["Config"]["NetworkDisabled"] = engine_network
+    with pytest.raises(SandboxMismatchError, match="NetworkDisabled"):
+        verify_created(asked, found)
 
 
 def test_the_first_process() -> None:

@@ -48,6 +48,47 @@ def test_the_first_word_of_a_process(tmp_path: Path) -> None:
     assert proofs.program_of(6, tmp_path) is None and proofs.program_of(7, tmp_path) is None
 
 
+def namespace(proc: Path, pid: str, inode: int, *routes: str) -> None:
+    (proc / pid / "ns").mkdir(parents=True)
+    (proc / pid / "ns" / "net").symlink_to(f"net:[{inode}]")
+    (proc / pid / "net").mkdir()
+    (proc / pid / "net" / "dev").write_text("x\ny\n    lo: 0\n")
+    (proc / pid / "net" / "route").write_text("\n".join(["Iface", *routes]))
+
+
+OUT = "eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0"
+
+
+@pytest.mark.parametrize(
+    ("mode", "inode", "routes", "told"),
+    [
+        pytest.param("none", 2, (), True, id="its-own"),
+        pytest.param("none", 1, (), "the host's", id="the-host's"),
+        pytest.param("none", 2, (OUT,), "eth0", id="a-way-out"),
+        pytest.param("container:x", 1, (OUT,), None, id="a-pod's"),
+    ],
+)
+def test_no_network_is_a_namespace_without_a_way_out(
+    mode: str, inode: int, routes: tuple[str, ...], told: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The engine may leave this namespace to the runtime, so it is looked at; a pod proves its own."""
+    monkeypatch.setattr(proofs, "_PROC", tmp_path)
+    namespace(tmp_path, "self", 1)
+    namespace(tmp_path, "5", inode, *routes)
+    body = {"HostConfig": {"NetworkMode": mode}}
+    if not isinstance(told, str):
+        assert proofs.require_own_network(5, body) is told
+        return
+    with pytest.raises(SandboxMismatchError, match=told):
+        proofs.require_own_network(5, body)
+
+
+def test_a_namespace_that_nobody_can_see_is_not_told(tmp_path: Path, monkeypatch: Any) -> None:
+    """An engine in another namespace of processes, or a container that ended meanwhile."""
+    monkeypatch.setattr(proofs, "_PROC", tmp_path)
+    assert proofs.require_own_network(5, {"HostConfig": {"NetworkMode": "none"}}) is None
+
+
 def v1(root: Path, memory: str = "100", pids: str = "7") -> None:
     for kind, name, text in (("memory", "memory.limit_in_bytes", memory), ("pids", "pids.max", pids)):
         folder = root / kind / "docker" / ID
