@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm, sqrt
 
-from scipy.special import ndtri
-
+from scoring import quantiles
 from scoring.domain import count, pair
 from scoring.errors import MalformedInputError
 from scoring.noise import ALPHA, POWER, SIGMA2, rerun_variance
@@ -50,9 +49,9 @@ def detectable_from_pair(a: Sequence[Counts], b: Sequence[Counts]) -> Detectable
     differences = [Fraction(*x) - Fraction(*y) for x, y in zip(a, b, strict=True)]
     spread = variance_of_mean(differences)
     rerun = _rerun(a) + _rerun(b)
-    quantiles = float(ndtri(float(1 - ALPHA / 2))) + float(ndtri(float(POWER)))
+    both = quantiles.normal(float(1 - ALPHA / 2)) + quantiles.normal(float(POWER))
     least = _least_step(a, b)
-    return Detectable(min(1.0, max(quantiles * sqrt(max(spread, rerun)), float(least))), spread, rerun, least)
+    return Detectable(min(1.0, max(both * sqrt(max(spread, rerun)), float(least))), spread, rerun, least)
 
 
 def variance_of_mean(values: Sequence[Fraction]) -> Fraction:

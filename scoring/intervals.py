@@ -14,8 +14,7 @@ from fractions import Fraction
 from math import sqrt
 from typing import Final
 
-from scipy.special import betaincinv, ndtri, stdtrit
-
+from scoring import quantiles
 from scoring.errors import MalformedInputError
 
 LEVEL: Final = Fraction(95, 100)
@@ -66,14 +65,14 @@ class EffectiveWilson:
 
 def normal_quantile(level: Fraction = LEVEL) -> float:
     """Two-sided normal quantile, 1.96 for 95%."""
-    return float(ndtri(_upper(level)))
+    return quantiles.normal(_upper(level))
 
 
 def t_quantile(degrees: int, level: Fraction = LEVEL) -> float:
     """Two-sided Student t quantile for `degrees` >= 1."""
     if degrees < 1:
         raise MalformedInputError("too-few-tasks", "a t quantile needs at least two tasks")
-    return float(stdtrit(degrees, _upper(level)))
+    return quantiles.student(degrees, _upper(level))
 
 
 def wilson(share: Fraction, n: float, level: Fraction = LEVEL) -> Interval:
@@ -97,8 +96,8 @@ def jeffreys(successes: int, n: int, level: Fraction = LEVEL) -> Interval:
     share = _share(successes, n)
     upper = _upper(level)
     a, b = successes + 0.5, n - successes + 0.5
-    low = 0.0 if successes == 0 else float(betaincinv(a, b, 1 - upper))
-    high = 1.0 if successes == n else float(betaincinv(a, b, upper))
+    low = 0.0 if successes == 0 else quantiles.beta(a, b, 1 - upper)
+    high = 1.0 if successes == n else quantiles.beta(a, b, upper)
     return _around(share, low, high)
 
 

@@ -11,8 +11,7 @@ from fractions import Fraction
 from math import sqrt
 from typing import Final
 
-from scipy.special import ndtri
-
+from scoring import quantiles
 from scoring.errors import MalformedInputError
 from scoring.intervals import LEVEL, normal_quantile
 
@@ -71,8 +70,8 @@ def minimum_detectable_difference(
         raise MalformedInputError("variance", "a variance is negative")
     if not 0 < alpha < 1 or not 0 < power < 1:
         raise MalformedInputError("level", f"alpha {alpha}, power {power}")
-    quantiles = float(ndtri(float(1 - alpha / 2))) + float(ndtri(float(power)))
-    return quantiles * sqrt((omega2 + (sigma2_a + sigma2_b) / tries) / tasks)
+    both = quantiles.normal(float(1 - alpha / 2)) + quantiles.normal(float(power))
+    return both * sqrt((omega2 + (sigma2_a + sigma2_b) / tries) / tasks)
 
 
 def harmonic_mean(tries: Sequence[int]) -> Fraction:

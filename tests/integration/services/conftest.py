@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ from orchestrator.attempts import AttemptOrder
 from orchestrator.ids import new_id
 from orchestrator.ledger.subnets import _candidates
 from orchestrator.sidecars import Health, PodTerms, Sidecar
+from tests.assets.hostile.case_canaries import OTHER_TESTS
 
 ASSETS = Path(__file__).parents[2] / "assets" / "services"
-POOL = IPv4Network("10.215.0.0/16")
+POOL = OTHER_TESTS
 """Of these tests alone: screenings on the same engine lease theirs elsewhere."""
 
 STORE_PORT = 6379
