@@ -3,9 +3,10 @@
 The writable layer of a container has no limit of its own on most hosts (reference/sandbox.md 1.3). What is
 free on the engine's disk is asked from the system twenty times a second, and up to five hundred times near
 the limit (one system call). Only when much of it has gone since the container was last measured, it is
-measured again, so that nobody pays for what a neighbour wrote. Where the measurement is cheap it is made now
-and then in any case: a neighbour that deletes what an agent writes would hide it. `workers.sandbox.guard`
-holds the container still meanwhile.
+measured again, so that nobody pays for what a neighbour wrote. What has gone is added up from look to look,
+and what comes back is no part of it: a neighbour's sandbox that is removed would hide as much as it held. One
+that deletes all the time hides some between two looks, so where the measurement is cheap it is made now and
+then in any case. `workers.sandbox.guard` holds the container still meanwhile.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class DiskWatch:
         self._too_many_files = too_many_files
         self._limit_bytes = limit_bytes
         self._limit_files = limit_files
-        self._base = free()
+        self._last = free()
+        self._gone_bytes = self._gone_files = 0
         self._left_bytes = limit_bytes
         self._sign_bytes = limit_bytes // _SIGN
         self._sign_files = limit_files
@@ -96,16 +98,24 @@ class DiskWatch:
 
     def due(self) -> Due | None:
         """Cheap enough for every look: one system call."""
-        now = self._free() if self._base is not None else None
-        if self._base is not None and now is not None:
-            lost_bytes, lost_files = self._base.bytes - now.bytes, self._base.files - now.files
+        if self._note_free():
             if time.monotonic() < self._rest_until:
                 most = max(self._left_bytes, self._limit_bytes // _LEAST)
-                urgent = lost_bytes >= most or lost_files >= self._limit_files
+                urgent = self._gone_bytes >= most or self._gone_files >= self._limit_files
                 return Due.SIGN if urgent else None
-            if lost_bytes >= self._sign_bytes or lost_files >= self._sign_files:
+            if self._gone_bytes >= self._sign_bytes or self._gone_files >= self._sign_files:
                 return Due.SIGN
         return Due.ANYWAY if time.monotonic() >= self._anyway_at else None
+
+    def _note_free(self) -> bool:
+        """Add up what has gone since the last look; False where the disk cannot be asked."""
+        before, now = self._last, self._free() if self._last is not None else None
+        if before is None or now is None:
+            return False
+        self._gone_bytes += max(0, before.bytes - now.bytes)
+        self._gone_files += max(0, before.files - now.files)
+        self._last = now
+        return True
 
     def pause_s(self) -> float:
         """How long until the next look: the less may still be written, the sooner."""
@@ -117,11 +127,10 @@ class DiskWatch:
         What an innocent still may write decides when it is measured again: it cannot pass its limit
         before the disk has lost that much.
         """
-        started, now = time.monotonic(), self._free()
+        started, asked = time.monotonic(), self._note_free()
         written, before = self._written_bytes(), self._limit_bytes - self._left_bytes
-        over = written > self._limit_bytes or (self._asks_for_files(now) and self._too_many_files())
-        if now is not None and self._base is not None:
-            self._base = now
+        over = written > self._limit_bytes or (self._asks_for_files(asked) and self._too_many_files())
+        self._gone_bytes = self._gone_files = 0
         self._left_bytes = max(0, self._limit_bytes - written)
         self._sign_bytes = max(self._left_bytes // _SIGN, min(self._limit_bytes // _LEAST, _LEAST_BYTES))
         self._sign_files = max(1, self._limit_files // _SIGN)
@@ -137,8 +146,6 @@ class DiskWatch:
             return float("inf")
         return max(min(self._anyway_s, self._left_bytes / _PACE_BYTES_S), least_s)
 
-    def _asks_for_files(self, now: Free | None) -> bool:
+    def _asks_for_files(self, asked: bool) -> bool:
         """Where counting them is dear, only when many have gone."""
-        if self._anyway_s is not None or now is None or self._base is None:
-            return True
-        return self._base.files - now.files >= self._sign_files
+        return self._anyway_s is not None or not asked or self._gone_files >= self._sign_files

@@ -33,15 +33,16 @@ QUEUE = "try.c1m1.cpu1-mem1g"
 TIMES = Times(
     lease_ms=1_500,
     beat_ms=200,
-    dispatch_ms=50,
+    dispatch_ms=100,
     sweep_ms=1_000,
-    reap_ms=100,
+    reap_ms=200,
     tidy_ms=1_000,
     back_off_ms=0,
     persist_ms=100,
     margin_s=1,
 )
 WITHIN_S = 90.0
+_LOOK_S = 0.05
 
 
 class Lab:
@@ -115,7 +116,7 @@ class Lab:
         end = time.monotonic() + within_s
         while not fact():
             assert time.monotonic() < end, f"waited in vain: {what}\n{self.log()}\n{self.errors()}"
-            time.sleep(0.02)
+            time.sleep(_LOOK_S)
 
     def log(self, kind: str | None = None) -> list[dict[str, Any]]:
         """What the attempts wrote down, of one kind."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 WITHIN_S = 60.0
-_POLL_S = 0.01
+_POLL_S = 0.03
 
 
 class ServiceError(AssertionError):

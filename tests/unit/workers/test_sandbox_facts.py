@@ -390,6 +390,25 @@ def test_slow_measurements_are_made_rarer_but_not_blind(clock: list[float]) -> N
     assert watch.due() is Due.SIGN, "the rest is over"
 
 
+def test_a_neighbour_that_is_removed_hides_nothing(clock: list[float]) -> None:
+    """own-disk-holes-filled: what a whole sandbox gives back is no part of what another one has taken."""
+    disk = Disk()
+    watch = disk.watch()
+    disk.lose(-8 * GIB, -80_000)
+    assert watch.due() is None
+    disk.lose(3 * GIB)
+    assert watch.due() is None
+    disk.lose(-8 * GIB)
+    assert watch.due() is None
+    disk.lose(2 * GIB)
+    disk.written = 5 * GIB
+    assert watch.due() is Due.SIGN and not watch.measure(), "half of the limit, by two looks"
+    disk.lose(-8 * GIB)
+    assert watch.due() is None, "counted from the measurement on"
+    disk.lose(5 * GIB // 2, 50_000)
+    assert watch.due() is Due.SIGN
+
+
 def test_no_rest_hides_one_that_may_be_past_its_limit(clock: list[float]) -> None:
     """Near its limit, what was left is the sign and not the whole limit: it cannot be passed without."""
 
