@@ -10,12 +10,12 @@ import pytest
 
 from orchestrator.observations import Death
 from orchestrator.sidecars import MAX_SIDECARS, Health, Sidecar
-from workers.errors import SandboxMismatchError
+from workers.errors import EngineCallError, SandboxMismatchError, WorkerError
 from workers.sandbox import seccomp
 from workers.sandbox.announcement import PodError
 from workers.sandbox.health import health_of
 from workers.sandbox.profile import Place, forwarder_body, sidecar_body, verify_created
-from workers.sandbox.sidecars import Running, Sidecars, addresses_of
+from workers.sandbox.sidecars import Running, SidecarError, Sidecars, addresses_of
 
 SUBNET = IPv4Network("10.214.3.16/28")
 IMAGE = "sha256:" + "b" * 64
@@ -152,3 +152,21 @@ def test_another_hand_comes_before_its_own(deaths: dict[str, Death | None], firs
     facts = found.facts()
     assert facts.get("sidecar") == first
     assert facts.get("sidecar_death") == (deaths[first] if first else None)
+
+
+@pytest.mark.parametrize(
+    "error", [PodError("interfaces ['lo'], wanted ['eth0', 'lo']"), EngineCallError("start", "x", "gone")]
+)
+@pytest.mark.parametrize("running", [True, False])
+def test_an_address_goes_with_its_service(
+    error: WorkerError, running: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that ended while we looked out of it is told as such; from one that runs, it is a way out."""
+
+    def look(_self: Sidecars, _one: Running) -> Any:
+        raise error
+
+    monkeypatch.setattr(Sidecars, "_look_out_of", look)
+    container = cast(Any, SimpleNamespace(is_running=lambda: running))
+    with pytest.raises(type(error) if running else SidecarError):
+        Sidecars.__new__(Sidecars)._probe(Running(Sidecar("store"), container, {}))
