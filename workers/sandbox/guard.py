@@ -133,12 +133,16 @@ class DiskGuard:
         return self._over
 
     def _await_command(self) -> None:
+        """The engine may answer late on a busy host; what holds too much has begun, whoever says so."""
         until = time.monotonic() + _UP_WAIT_S
         while (is_up := self._is_up) is not None and time.monotonic() < until:
             if self._hold.begun() or is_up():
                 self._is_up = None
                 return
-            time.sleep(_AGAIN_S)
+            asked = time.monotonic()
+            if self._watch.measure():
+                return
+            time.sleep(max(_AGAIN_S, time.monotonic() - asked))
 
     def _measure(self) -> bool:
         """A process in a long system call writes on until that ends: measured again until all is still."""

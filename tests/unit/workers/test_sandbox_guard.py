@@ -125,13 +125,13 @@ def test_a_measurement_that_fails_lets_go_and_is_told() -> None:
 
 def test_no_command_begins_in_a_frozen_container() -> None:
     """The engine refuses it (measured: exit code 126): a start waits for the thaw, a hold for the start."""
-    log = guarded([Due.SIGN], [False])
+    log = guarded([Due.SIGN], [False, False, False])
     guard, states = guard_of(log), iter([False, False, True])
     with guard.command(lambda: next(states)), guard:
         guard._thread.join(0.01)
         while not log.looked.wait(0.01):
             pass
-    assert log.done == ["begin", "measure", "let_go"] and next(states, None) is None
+    assert log.done == ["measure", "measure", "begin", "measure", "let_go"] and next(states, None) is None
     held: list[bool] = []
     log = guarded([Due.SIGN], [False])
     guard = guard_of(log)
@@ -141,6 +141,16 @@ def test_no_command_begins_in_a_frozen_container() -> None:
     with guard.command(lambda: True):
         assert guard._is_up is not None and log.marked
     assert guard._is_up is None
+
+
+def test_what_holds_too_much_has_begun() -> None:
+    """own-disk-fallocate under a kernel of its own: only the engine tells of a begin, and may do so late."""
+    log = guarded([Due.SIGN], [False, True, True])
+    guard = guard_of(log)
+    with guard.command(lambda: False), guard:
+        guard._thread.join(10)
+        assert guard.over()
+    assert log.done == ["measure", "measure", "begin", "measure", "convict", "let_go"]
 
 
 @pytest.fixture(params=["legacy", "unified"])
