@@ -361,11 +361,12 @@ def provider_limit(scene: Scene) -> None:
     lab.pass_leases(1)  # time for every dispatcher to do wrong
     busy = [queries.status(lab.ledger, one).slots for one in screenings]
     assert sum(one[SlotState.RUNNING] + one[SlotState.QUEUED] for one in busy) == 3
-    assert len(lab.log("begin")) == 4
+    # A lease of these drills is short: a busy machine may lose one, and runs that try again.
+    begun = len(lab.log("begin"))
+    assert 4 <= begun <= 4 + lab.lost(), lab.log()
     lab.go()
     lab.closed()
     ends = lab.sound()
-    # A lease of these drills is short: a busy machine may lose one, and runs that try again.
     assert ends["all_checks_passed"] == 7 and set(ends) <= {"all_checks_passed", "worker_lost"}, ends
 
 

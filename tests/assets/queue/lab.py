@@ -31,7 +31,7 @@ PROGRAM = Path(__file__).parent / "program.py"
 ROOT = Path(__file__).parents[3]
 QUEUE = "try.c1m1.cpu1-mem1g"
 TIMES = Times(
-    lease_ms=1_500,
+    lease_ms=3_000,  # a busy machine holds a process back for 1.5 s (seen), and that is no injury
     beat_ms=200,
     dispatch_ms=100,
     sweep_ms=1_000,
@@ -136,6 +136,15 @@ class Lab:
     def kinds(self, screening: str) -> list[str]:
         """What the history says happened, oldest first."""
         return [event["kind"] for event in queries.history(self.ledger, screening)]
+
+    def lost(self) -> int:
+        """How many attempts the platform has lost till now."""
+        return sum(
+            one.row["state"] == "void"
+            for screening in self.screenings
+            for view in queries.tries(self.ledger, screening)
+            for one in queries.show_try(self.ledger, view.row["id"]).attempts
+        )
 
     def go(self) -> None:
         """Let held attempts end."""

@@ -22,7 +22,7 @@ from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.invariants import violations
 from orchestrator.screenings.installation import Installation
 from tests.assets.services.databases import environment_of
-from tests.assets.services.own import wait_until
+from tests.assets.services.own import ServiceError, wait_until
 from tests.assets.services.redis import RedisServer
 from workers.sandbox.client import Engine
 
@@ -45,19 +45,36 @@ class Program:
             "ASSIZE_BROKER_URL": broker,
             **environment_of(home),
         }
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*ASSIZE, *arguments],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        with open(self._log(len(self.processes)), "wb") as log:
+            process = subprocess.Popen(
+                [*ASSIZE, *arguments],
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         self.processes.append(process)
         return process
+
+    def _log(self, number: int) -> Path:
+        return self.home.parent / f"said.{number}"
+
+    def said(self) -> str:
+        """What every process that was started has written, and whether it is still there."""
+        return "\n".join(
+            f"--- process {number}, exit {process.poll()}\n{self._log(number).read_text()}"
+            for number, process in enumerate(self.processes)
+        )
+
+    def soon(self, fact: Callable[[], bool], what: str) -> None:
+        """Wait for a fact; the message of a wait in vain says what the processes wrote."""
+        try:
+            wait_until(fact, what, within_s=WITHIN_S)
+        except ServiceError as error:
+            raise ServiceError(f"{error}\n{self.said()}") from None
 
     def run(self, *arguments: str) -> tuple[int, str]:
         done = subprocess.run(
@@ -84,8 +101,6 @@ def program(redis_server: RedisServer, tmp_path: Path) -> Iterator[Program]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 @pytest.fixture
@@ -101,6 +116,11 @@ def containers(engine: Engine, installation: Installation) -> set[str]:
     return {str(one["Labels"]["assize.attempt"]) for one in found}
 
 
+def tries_in(engine: Engine, installation: Installation) -> set[str]:
+    """The labels of tries alone."""
+    return {one for one in containers(engine, installation) if not one.startswith(("owner/", "bundle/"))}
+
+
 def lost_labels(ledger: Ledger) -> set[str]:
     """`<slot>/<token>` of every attempt that was lost with its worker."""
     found = set()
@@ -110,10 +130,6 @@ def lost_labels(ledger: Ledger) -> set[str]:
                 if one.row["reason"] == "worker_lost":
                     found.add(f"{one.row['slot_id']}/{one.row['token']}")
     return found
-
-
-def soon(fact: Callable[[], bool], what: str) -> None:
-    wait_until(fact, what, within_s=WITHIN_S)
 
 
 def both_verify(program: Program) -> None:
@@ -131,18 +147,17 @@ def test_a_campaign_outlives_its_watcher_and_its_worker(
     """Ctrl-C leaves, kill -9 of a worker costs one re-run and leaves no container, the result verifies."""
     worker = program.start("worker", "run", "--slots", "2")
     screen = program.start(*SCREEN, "--tries", "1", "--engine", "celery")
-    soon(lambda: any("/" in one and "owner" not in one for one in containers(engine, installation)), "a try")
+    program.soon(lambda: tries_in(engine, installation) != set(), "a try")
     screen.send_signal(signal.SIGINT)
-    said, _ = screen.communicate(timeout=WITHIN_S)
-    assert screen.returncode == 130 and "the same command comes back" in said, said
-    before = {one for one in containers(engine, installation) if not one.startswith(("owner/", "bundle/"))}
+    assert screen.wait(WITHIN_S) == 130 and "the same command comes back" in program.said(), program.said()
+    before = tries_in(engine, installation)
     os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
     assert before, "a try was running when its worker was killed"
 
     second = program.start("worker", "run", "--slots", "2")
-    soon(lambda: before <= lost_labels(installation.ledger), "the lost attempts are taken over")
-    soon(lambda: not before & containers(engine, installation), "what they left is removed")
+    program.soon(lambda: before <= lost_labels(installation.ledger), "the lost attempts are taken over")
+    program.soon(lambda: not before & containers(engine, installation), "what they left is removed")
 
     code, said = program.run(*SCREEN, "--tries", "1", "--engine", "celery", "--json")
     assert code == 3, said  # one task of a pack does not count in full
@@ -161,11 +176,10 @@ def test_a_campaign_that_ends_without_its_signer(
     """Workers close it, nobody signs; the same command certifies every try before it sums them up."""
     worker = program.start("worker", "run", "--slots", "2")
     screen = program.start(*SCREEN, "--tries", "1", "--engine", "celery")
-    soon(lambda: any("/" in one and "owner" not in one for one in containers(engine, installation)), "a try")
+    program.soon(lambda: queries.live_attempts(installation.ledger) != [], "a try")
     screen.send_signal(signal.SIGINT)
-    said, _ = screen.communicate(timeout=WITHIN_S)
-    assert screen.returncode == 130, said
-    soon(
+    assert screen.wait(WITHIN_S) == 130, program.said()
+    program.soon(
         lambda: all(row["closed_ms"] is not None for row in queries.screenings(installation.ledger)),
         "the workers close both",
     )

@@ -64,8 +64,8 @@ def test_a_real_deadlock_is_resolved(
     assert _together(
         lambda: lock_both(postgres_ledger, first, second), lambda: lock_both(other, second, first)
     ) == ["done", "done"]
-    # More than once, if it comes back before the other one has committed.
-    assert len(runs) >= 3 and len(set(runs[2:])) == 1, "one of the two was the victim and ran again"
+    # The victim may come back before the other one has both rows: then they meet again, and either may lose.
+    assert len(runs) >= 3, "one of the two was the victim and ran again"
     assert {row["window_ms"] for row in queries.screenings(postgres_ledger)} == {2}
 
 

@@ -244,7 +244,8 @@ def test_a_campaign_is_over_when_it_is_closed_and_signed(
     )
     result = one.run([screening], 0)
     assert result.states == {screening: "complete"} and not result.interrupted
-    assert names[0] == "Planned" and names[-1] == "Closed" and len(looks) > 1
+    # One look may see it all: the keeper is a thread of its own.
+    assert names[0] == "Planned" and names[-1] == "Closed" and looks
     assert queries.screening(ledger, screening)["engine"] == EngineName.CELERY
 
 
