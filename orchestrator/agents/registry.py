@@ -12,13 +12,12 @@ import difflib
 import os
 import re
 import shutil
-import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orchestrator.agents.bundle import MANIFEST_NAME, BundleManifest, read_bundle, write_bundle_tar
+from orchestrator.agents.bundle import MANIFEST_NAME, BundleManifest, copy_bundle, read_bundle
 from orchestrator.agents.errors import AgentError, BundleError
 from orchestrator.agents.packed import load_packed
 from orchestrator.agents.revision import AgentRevision, ParsedRevision, decode_revision, load_revision
@@ -84,21 +83,18 @@ def list_agents(home: Home) -> list[RegisteredAgent]:
 
 
 def _store_bundle(home: Home, source: Path, bundle: BundleManifest) -> None:
-    """Copy a bundle to its address: through the normalised tar, into a temporary folder, then renamed."""
+    """Copy a bundle to its address: into a temporary folder, read again there, then renamed."""
     target = home.agents / "bundles" / bundle.digest
     if target.is_dir():
+        if read_bundle(target).digest != bundle.digest:
+            hint = f"remove {target} and register the agent again"
+            raise BundleError(f"bundle {target}: not what was registered", hint=hint)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=target.parent) as temporary:
         folder = Path(temporary) / "bundle"
         folder.mkdir()
-        with tempfile.TemporaryFile(dir=temporary) as stream:
-            written = write_bundle_tar(source, stream)
-            if written.digest != bundle.digest:
-                raise BundleError(f"bundle {source}: changed while it was registered")
-            stream.seek(0)
-            with tarfile.open(fileobj=stream, mode="r:") as tar:
-                tar.extractall(folder, filter="tar")
+        copy_bundle(source, bundle, folder)
         if read_bundle(folder).digest != bundle.digest:
             raise BundleError(f"bundle {source}: its copy came out different")
         try:

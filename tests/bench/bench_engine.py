@@ -50,6 +50,7 @@ from orchestrator.ledger.transitions import (
 )
 from orchestrator.observations import Observations
 from scoring.vocabulary import Outcome, Phase, Reason
+from tests.assets.programs import forks
 from tests.assets.queue.lab import QUEUE, TIMES, Lab
 from tests.assets.services.postgres import PostgresServer
 from tests.assets.services.redis import RedisServer
@@ -176,7 +177,7 @@ def lab_on(url: str, *, slots: Sequence[int], recycle: bool = True) -> Iterator[
     redis = RedisServer(appendonly=True)
     with tempfile.TemporaryDirectory() as folder:
         redis.start()
-        lab = Lab(url, redis.url, Path(folder), WIDE)
+        lab = Lab(url, redis.url, Path(folder), WIDE, start=forks.start_afresh)
         try:
             for count in slots:
                 changes = {} if recycle else {"worker_max_tasks_per_child": None}

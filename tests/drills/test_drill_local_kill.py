@@ -6,9 +6,8 @@ The attempts are scripted, the processes, signals and the database are real. Eve
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -20,6 +19,8 @@ from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.invariants import violations
 from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.states import AttemptState, SlotState
+from tests.assets.programs import forks
+from tests.assets.programs.forks import ROOT, TEXT
 from tests.assets.services import fixtures as services
 
 ledger_url = services.ledger_url
@@ -92,23 +93,26 @@ class Child:
         self, ledger_url: str, screening: str, *, parallel: int = 2, free: int = -1, die_at: int = -1
     ):
         arguments = [ledger_url, screening, *map(str, (parallel, free, die_at, PRICE))]
-        command = [sys.executable, "-c", PROGRAM, *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        reader, writer = os.pipe()
+        self.told = os.fdopen(reader)
+        with os.fdopen(writer, "wb") as out, os.fdopen(os.dup(2), "wb") as err:
+            self.process = forks.start(
+                [TEXT, PROGRAM, *arguments], env=os.environ, cwd=ROOT, stdout=out, stderr=err
+            )
         self.lines: list[str] = []
 
     def until(self, word: str, times: int) -> None:
         """Read on until `times` lines began with `word`."""
-        assert self.process.stdout is not None
         while sum(line.split()[0] == word for line in self.lines) < times:
-            line = self.process.stdout.readline()
+            line = self.told.readline()
             assert line, f"the child ended: {self.lines}"
             self.lines.append(line)
 
     def finish(self) -> int:
         """Read to the end; the exit code."""
-        rest, _ = self.process.communicate()
-        self.lines += rest.splitlines()
-        return self.process.returncode
+        with self.told:
+            self.lines += self.told.read().splitlines()
+        return self.process.wait()
 
     def kill(self) -> None:
         self.process.kill()

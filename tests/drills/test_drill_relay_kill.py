@@ -28,10 +28,9 @@ from workers.sandbox.client import Engine
 from workers.sandbox.reaper import ATTEMPT_LABEL
 
 if TYPE_CHECKING:
-    import subprocess
-
     from orchestrator.ledger.queries import AttemptView
     from orchestrator.screenings.installation import Installation
+    from tests.assets.programs.forks import Forked
     from tests.assets.relayed.product import Product
     from tests.assets.relayed.provider import Provider
 
@@ -51,7 +50,7 @@ class Drill:
         self.gate = provider.gates["there"]
         self.struck = b""
 
-    def wait_for_stream(self, process: subprocess.Popen[str]) -> int:
+    def wait_for_stream(self, process: Forked) -> int:
         """Wait until the relay has the first piece of the second answer on its way; returns its pid."""
         self.shared.wait_until(lambda: self._streaming() or process.poll() is not None, self.gate.go.wait)
         assert process.poll() is None, self.product.errors()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -186,7 +185,7 @@ class Siege:
         told: Path,
     ) -> tuple[dict[str, Path], tuple[str, ...]]:
         """Screening bundles by screening, and what needs a look; one that gave up is told by all."""
-        worker = [sys.executable, str(WORKER), str(told)]
+        worker = [str(WORKER), str(told)]
         try:
             outcome = self.engines.run(
                 installation, launches, parallel=AT_ONCE, make_runner=make_runner, worker=worker

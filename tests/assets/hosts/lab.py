@@ -32,7 +32,9 @@ from orchestrator.ledger.states import AttemptState
 from orchestrator.screenings.installation import Installation
 from scoring.vocabulary import Phase
 from tests.assets.hosts.machine import Inmate, Machine
-from tests.assets.services.own import as_user, wait_until
+from tests.assets.programs import forks
+from tests.assets.programs.forks import Forked
+from tests.assets.services.own import wait_until
 from tests.assets.services.postgres import PostgresServer
 from tests.assets.services.redis import RedisServer
 from workers.faultline.own_engine import OwnEngine
@@ -108,7 +110,7 @@ class Hosts:
     installation: Installation
     here: dict[str, str]
     there: dict[str, str]
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    processes: list[Forked] = field(default_factory=list)
     told: set[str] = field(default_factory=set)
 
     @property
@@ -117,27 +119,29 @@ class Hosts:
         return self.installation.home
 
     def command(self, *arguments: str) -> list[str]:
-        """The program with the drill's times."""
-        return [sys.executable, str(Path(__file__).with_name("short.py")), json.dumps(TIMES), *arguments]
+        """The program with the drill's times, a script with its arguments."""
+        return [str(Path(__file__).with_name("short.py")), json.dumps(TIMES), *arguments]
 
-    def start_here(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def start_here(self, *arguments: str) -> Forked:
         """Start a command on the first host."""
         with (self.folder / "here.log").open("ab") as log:
-            process = subprocess.Popen(
-                as_user(self.command(*arguments), None, on_parent_death="KILL"),
+            process = forks.start(
+                self.command(*arguments),
                 env=self.here,
+                cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
+                on_parent_death=signal.SIGKILL,
             )
         self.processes.append(process)
         return process
 
     def start_there(self, *arguments: str) -> Inmate:
         """Start a command on the second host."""
-        return self.machine.start(self.command(*arguments), self.there, self.folder / "there.log")
+        command = [sys.executable, *self.command(*arguments)]
+        return self.machine.start(command, self.there, self.folder / "there.log")
 
-    def screen(self, *more: str) -> subprocess.Popen[bytes]:
+    def screen(self, *more: str) -> Forked:
         """Begin a screening of four tries, served by workers; the process signs, too."""
         order = ["screen", str(self.folder / "tasks"), "--agent", str(self.folder / "caller.toml")]
         order += ["--model", "rehearsal/rehearsal-openai", "--rehearse", str(self.folder / "again.toml")]
@@ -215,7 +219,7 @@ class Hosts:
                 engine.api.exec_start(made["Id"])
                 self.told.add(one["Id"])
 
-    def finish_all(self, process: subprocess.Popen[bytes]) -> int:
+    def finish_all(self, process: Forked) -> int:
         """Let every agent of both hosts finish until `process` has ended; its exit code."""
 
         def over() -> bool:
@@ -226,7 +230,7 @@ class Hosts:
             return False
 
         self.soon(over, "the screening has come to its end")
-        return int(process.returncode)
+        return process.wait()
 
     def finish_running(self) -> bool:
         """Let every agent finish; whether no try of any screening is open any more."""

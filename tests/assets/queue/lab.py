@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +22,9 @@ from orchestrator.ledger.invariants import violations
 from orchestrator.ledger.migrate import open_ledger
 from orchestrator.ledger.states import EngineName, SlotState
 from orchestrator.ledger.transitions import start
+from tests.assets.programs import forks
+from tests.assets.programs.forks import Process, Start
 from tests.assets.queue.program import PRICE_NUSD
-from tests.assets.services.own import as_user
 
 PROGRAM = Path(__file__).parent / "program.py"
 ROOT = Path(__file__).parents[3]
@@ -48,13 +47,16 @@ _LOOK_S = 0.05
 class Lab:
     """What a drill needs; `close` ends every process it started."""
 
-    def __init__(self, ledger_url: str, broker: str, folder: Path, times: Times = TIMES) -> None:
+    def __init__(
+        self, ledger_url: str, broker: str, folder: Path, times: Times = TIMES, *, start: Start = forks.start
+    ) -> None:
         self.url = ledger_url
         self.broker = broker
         self.folder = folder
         self.times = times
         self.ledger: Ledger = open_ledger(ledger_url)
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Process] = []
+        self._start = start
         self.screenings: list[str] = []
         self._errors = open(folder / "stderr", "ab")  # noqa: SIM115 - closed with the lab
 
@@ -76,7 +78,7 @@ class Lab:
         task_events: bool = False,
         says: str | None = None,
         **script: Any,
-    ) -> subprocess.Popen[bytes]:
+    ) -> Process:
         """Start a worker process and return when it consumes, or when it `says` that."""
         told = {
             "database_url": self.url,
@@ -90,13 +92,13 @@ class Lab:
             "task_events": task_events,
             "script": script,
         }
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
-        process = subprocess.Popen(
-            as_user([sys.executable, str(PROGRAM), json.dumps(told)], None, on_parent_death="KILL"),
-            env=environment,
+        process = self._start(
+            [str(PROGRAM), json.dumps(told)],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"},
+            cwd=self.folder,
             stdout=self._errors,
             stderr=self._errors,
-            start_new_session=True,
+            on_parent_death=signal.SIGKILL,
         )
         self.processes.append(process)
 
@@ -150,7 +152,7 @@ class Lab:
         """Let held attempts end."""
         (self.folder / "go").touch()
 
-    def children(self, process: subprocess.Popen[bytes]) -> list[int]:
+    def children(self, process: Process) -> list[int]:
         """Process ids of a worker's pool that have begun attempts."""
         mine = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         return [pid for pid in {one["pid"] for one in self.log("begin")} if str(pid) in mine]
@@ -178,7 +180,7 @@ class Lab:
             within_s,
         )
 
-    def stop(self, process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
+    def stop(self, process: Process, number: int = signal.SIGTERM) -> int:
         """End a worker with a signal; its exit code."""
         process.send_signal(number)
         return process.wait(WITHIN_S)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,8 @@ from typing import Any, Final
 
 from orchestrator.home import Home
 from orchestrator.screenings.installation import Installation
+from tests.assets.programs import forks
+from tests.assets.programs.forks import ASSIZE, Forked
 from tests.assets.relayed.house import INSIDE, MODEL, NAME, WANT_DONE, sheet, write_accounts
 from tests.assets.services.databases import environment_of
 
@@ -75,25 +75,17 @@ class Product:
         return product
 
     def command(self, *arguments: str) -> list[str]:
-        """`assize` on this home."""
-        return [str(Path(sys.executable).with_name("assize")), "--home", str(self.home), *arguments]
+        """`assize` on this home, for `forks`."""
+        return [ASSIZE, "--home", str(self.home), *arguments]
 
-    def screen(self) -> subprocess.Popen[str]:
+    def screen(self) -> Forked:
         """Start the screening; the same command resumes it. Both outputs go to files beside the home."""
         files = ("--agent", str(self.folder / "agent.toml"), "--prices", str(self.folder / "prices.json"))
         command = self.command("screen", str(self.folder / "pack"), *files, "--tries", "1", "--jsonl")
         kept = {name: text for name, text in os.environ.items() if not name.startswith("ASSIZE_")}
         environment = {**kept, **environment_of(self.home)}
         with (self.folder / "out").open("ab") as out, (self.folder / "err").open("ab") as err:
-            return subprocess.Popen(
-                command,
-                stdout=out,
-                stderr=err,
-                text=True,
-                env=environment,
-                cwd=self.folder,
-                start_new_session=True,
-            )
+            return forks.start(command, env=environment, cwd=self.folder, stdout=out, stderr=err)
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """What the screenings told so far, of one kind."""
@@ -106,12 +98,9 @@ class Product:
 
     def said(self, *arguments: str) -> Any:
         """The JSON that another command prints; it must end well."""
-        done = subprocess.run(
+        done = forks.run(
             self.command(*arguments, "--json"),
             env={**os.environ, **environment_of(self.home)},
-            capture_output=True,
-            text=True,
-            check=False,
             cwd=self.folder,
         )
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)

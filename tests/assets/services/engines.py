@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -18,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.assets.programs import forks
+from tests.assets.programs.forks import ASSIZE
 from tests.assets.services.databases import environment_of, serve
-from tests.assets.services.own import as_user
 
 if TYPE_CHECKING:  # a session without such tests needs none of it
     from orchestrator.screenings.attempts import Runner
@@ -29,8 +29,6 @@ if TYPE_CHECKING:  # a session without such tests needs none of it
 ROOT: Final = Path(__file__).parents[3]
 LOCAL: Final = "local"
 CELERY: Final = "celery"
-PROGRAM: Final = (sys.executable, "-c", "from orchestrator.cli.main import main; main()")
-"""`assize` of this very checkout."""
 _ENDS_WITHIN_S: Final = 60.0
 _WITHIN_S: Final = 600.0
 """A campaign without workers waits for ever, as it should; a test does not."""
@@ -52,9 +50,9 @@ class Engines:
 
     @contextmanager
     def serving(
-        self, home: Path, *, slots: int = 2, worker: Sequence[str] = (*PROGRAM, "worker", "run")
+        self, home: Path, *, slots: int = 2, worker: Sequence[str] = (ASSIZE, "worker", "run")
     ) -> Iterator[Told]:
-        """While it lasts, tries of that home are run. `worker` is the program, its options follow."""
+        """While it lasts, tries of that home are run. `worker` is a program of `forks`."""
         if self.name == LOCAL:
             yield Told(environment_of(home))
             return
@@ -79,14 +77,10 @@ class Engines:
         kept = {name: text for name, text in os.environ.items() if not name.startswith(unset)}
         screens = arguments[0] == "screen"
         with self.serving(home) if screens else nullcontext(Told(environment_of(home))) as told:
-            return subprocess.run(
-                [*PROGRAM, "--home", str(home), *arguments, *told.words],
-                capture_output=True,
-                text=True,
+            return forks.run(
+                [ASSIZE, "--home", str(home), *arguments, *told.words],
                 env={**kept, **told.environment},
-                # Not the repository, which would be searched for modules before the installation.
                 cwd=home.parent,
-                check=False,
                 timeout=_WITHIN_S,
             )
 
@@ -97,7 +91,7 @@ class Engines:
         *,
         parallel: int,
         make_runner: Callable[[], Runner] | None = None,
-        worker: Sequence[str] = (*PROGRAM, "worker", "run"),
+        worker: Sequence[str] = (ASSIZE, "worker", "run"),
     ) -> Outcome:
         """Run planned screenings to their end: attempts by `make_runner` here, or by `worker` elsewhere."""
         from orchestrator.screenings.attempts import load_runner
@@ -136,21 +130,20 @@ def _worker(command: Sequence[str], home: Path, environment: Mapping[str, str]) 
 
     kept = {name: text for name, text in os.environ.items() if not name.startswith("ASSIZE_")}
     with path.open("ab") as log:
-        process = subprocess.Popen(
-            as_user(command, None, on_parent_death="KILL"),
+        process = forks.start(
+            command,
             env={**kept, **environment, "ASSIZE_HOME": str(home)},
             cwd=home.parent,
-            stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,
+            on_parent_death=signal.SIGKILL,
         )
         try:
             yield
             assert process.poll() is None, said()
             process.send_signal(signal.SIGTERM)
             code = process.wait(_ENDS_WITHIN_S)
-            # One that is stopped while its interpreter still starts ends by the signal itself.
+            # One that is stopped before it listens to signals ends by the signal itself.
             assert code == 0 or (code == -signal.SIGTERM and not said()), (code, said())
         finally:
             if process.poll() is None:

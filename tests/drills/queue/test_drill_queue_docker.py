@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +19,14 @@ from orchestrator.ledger import queries
 from orchestrator.ledger.db import Ledger
 from orchestrator.ledger.invariants import violations
 from orchestrator.screenings.installation import Installation
+from tests.assets.programs import forks
+from tests.assets.programs.forks import ASSIZE, Forked
 from tests.assets.services.databases import environment_of
 from tests.assets.services.own import ServiceError, wait_until
 from tests.assets.services.redis import RedisServer
 from workers.sandbox.client import Engine
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("databases")]
-ASSIZE = [sys.executable, "-c", "from orchestrator.cli.main import main; main()"]
 SCREEN = ["screen", "coding-core", "--task", "cron-next-run", "--agent", "oracle", "--agent", "nop"]
 WITHIN_S = 180.0
 
@@ -45,16 +44,12 @@ class Program:
             "ASSIZE_BROKER_URL": broker,
             **environment_of(home),
         }
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Forked] = []
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str) -> Forked:
         with open(self._log(len(self.processes)), "wb") as log:
-            process = subprocess.Popen(
-                [*ASSIZE, *arguments],
-                env=self.environment,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            process = forks.start(
+                [ASSIZE, *arguments], env=self.environment, cwd=self.home.parent, stdout=log, stderr=log
             )
         self.processes.append(process)
         return process
@@ -77,14 +72,7 @@ class Program:
             raise ServiceError(f"{error}\n{self.said()}") from None
 
     def run(self, *arguments: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [*ASSIZE, *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
-        )
+        done = forks.run([ASSIZE, *arguments], env=self.environment, cwd=self.home.parent, timeout=WITHIN_S)
         return done.returncode, done.stdout + done.stderr
 
 

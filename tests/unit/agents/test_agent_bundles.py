@@ -15,7 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.agents import bundle as bundles
-from orchestrator.agents.bundle import BundleManifest, manifest_of_tar, read_bundle, write_bundle_tar
+from orchestrator.agents.bundle import (
+    BundleManifest,
+    copy_bundle,
+    manifest_of_tar,
+    read_bundle,
+    write_bundle_tar,
+)
 from orchestrator.agents.errors import BundleError
 
 FILES = st.dictionaries(
@@ -178,3 +184,30 @@ def test_a_file_that_changes_while_it_is_written_is_noticed(
     monkeypatch.setattr(bundles, "read_bundle", lambda folder: manifest)
     with pytest.raises(BundleError, match=r"a\.txt changed while it was read"):
         write_bundle_tar(root, io.BytesIO())
+
+
+def test_a_copy_is_the_same_bundle_with_nothing_of_this_machine(root: Path, tmp_path: Path) -> None:
+    """Two modes, time 0, links as they are, its MANIFEST with it."""
+    manifest, target = read_bundle(root), tmp_path / "copy"
+    target.mkdir()
+    copy_bundle(root, manifest, target)
+    assert read_bundle(target) == manifest and (target / "MANIFEST").read_text() == manifest.text
+    assert os.readlink(target / "bin" / "link") == os.readlink(root / "bin" / "link")
+    for entry in manifest.entries:
+        info = (target / entry.path).lstat()
+        if entry.type == "f":
+            assert (info.st_mode & 0o7777, info.st_mtime) == (0o755 if entry.executable else 0o644, 0.0)
+
+
+@pytest.mark.parametrize("content", [b"yy", b"y", b"", None])
+def test_a_file_that_changes_while_it_is_copied_is_noticed(
+    root: Path, tmp_path: Path, content: bytes | None
+) -> None:
+    """Longer, same length, shorter, gone: what was pinned is copied or nothing."""
+    manifest, target = read_bundle(root), tmp_path / "copy"
+    target.mkdir()
+    (root / "a.txt").unlink()
+    if content is not None:
+        (root / "a.txt").write_bytes(content)
+    with pytest.raises(BundleError, match=r"a\.txt changed while it was read"):
+        copy_bundle(root, manifest, target)
