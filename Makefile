@@ -11,7 +11,7 @@ ASSIZE := $(VENV)/bin/assize
 STAMP := $(VENV)/.installed
 SOURCES := orchestrator workers scoring sandbox_images tests
 # Most of a test on a real engine is waiting. Long ones come first, so that short ones fill the gaps.
-PROCESSES ?= $(shell expr 5 \* $$(nproc) / 2)
+PROCESSES ?= $(shell expr 2 \* $$(nproc))
 TESTS := tests/drills tests/hostile tests/integration tests/unit
 # Folders of tests whose modules import each other by plain name; each is checked on a path of its own.
 BASES := tests/unit/scoring tests/assets/certificates
@@ -27,7 +27,7 @@ demo: setup
 	@echo "==> screening coding-core with oracle and nop" >&2
 	@$(ASSIZE) screen coding-core --agent oracle --agent nop
 
-## make test    run every test: on real engines, on both databases, five processes for two cores
+## make test    run every test: on real engines, on both databases, two processes for every core
 test: setup services
 	@echo "==> running the tests" >&2
 	@$(VENV)/bin/pytest -n $(PROCESSES) --dist loadgroup $(TESTS)

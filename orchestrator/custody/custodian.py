@@ -119,12 +119,14 @@ class Custodian:
         origin = log.key.origin
         path = self.home.log / origin / CHECKPOINT_FILE
         if not path.exists():
-            if self.signed_size(origin):
+            if not self.signed_size(origin):
+                return 0
+            # Another process may have begun it between the two looks: it is published before its first entry.
+            if not path.exists():
                 raise CustodyError(
                     f"the log {origin} was written to, but is not in {path.parent}",
                     hint="restore it from the published copy",
                 )
-            return 0
         return open_checkpoint(tiles.read_file(path, note.LIMIT_BYTES), log.key).checkpoint.size
 
     def signed_size(self, origin: str) -> int:

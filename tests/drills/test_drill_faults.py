@@ -21,6 +21,12 @@ from orchestrator.drills.faultline import load_faultline
 from orchestrator.drills.judge import Verdict
 from orchestrator.drills.rows import Row, Scene
 from orchestrator.drills.table import ROWS
+from orchestrator.ids import new_id
+from workers.errors import ImageMissingError
+from workers.faultline.line import Faultline
+from workers.sandbox.client import Engine
+from workers.sandbox.prepared import PreparedImages
+from workers.sandbox.tars import TarBuilder
 
 pytestmark = pytest.mark.docker
 
@@ -38,6 +44,14 @@ def play(rows: Sequence[Row]) -> Report:
 def together() -> Iterator[Report]:
     """All rows that share one house, side by side."""
     yield play(TOGETHER)
+
+
+@pytest.fixture
+def own_bridge(engine: Engine) -> Iterator[str]:
+    """The bridge of a network of this test's own: those of other tests come and go."""
+    made = engine.api.create_network(f"assize-test-{new_id()}".lower(), labels={"assize.test": "drill"})["Id"]
+    yield f"br-{made[:12]}"
+    engine.api.remove_network(made)
 
 
 def verdict_of(report: Report, row: Row) -> Verdict:
@@ -84,14 +98,37 @@ def bridges() -> set[str]:
 
 
 @pytest.mark.parametrize("row", OWN_ENGINE, ids=lambda row: row.name)
-def test_an_engine_of_its_own_is_killed_and_started_again(row: Row) -> None:
+def test_an_engine_of_its_own_is_killed_and_started_again(row: Row, own_bridge: str) -> None:
     """sandbox.md 5.1: the engine of this host and its bridges stay, and the second one leaves no process."""
-    before = bridges()
+    assert {"docker0", own_bridge} <= bridges()
     found = verdict_of(play([row]), row)
     assert found.holds, (found.problems, found.not_run)
-    assert before <= bridges()
+    assert {"docker0", own_bridge} <= bridges()
     left = subprocess.run(["pgrep", "-f", "assize-engine-.*/containerd"], capture_output=True, check=False)
     assert left.stdout == b""
+
+
+def test_an_image_that_a_worker_beside_us_uses_stays(engine: Engine, base_image: str) -> None:
+    """Prepared images are named by their content: a try of somebody else may be run in one that we made."""
+    content = TarBuilder()
+    content.file("/assize-drill", new_id().encode(), 0o444)
+    prepared, beside = PreparedImages(engine), PreparedImages(engine)
+    made = prepared.ensure(base_image, None, "drill", lambda owner: content.bytes())
+    assert beside.ensure(base_image, None, "drill", lambda owner: content.bytes()) == made
+    assert (prepared.made(), beside.made()) == ({made.id}, set()), "only one of them made it"
+    asleep = {"entrypoint": ["sleep", "600"], "labels": {"assize.test": "drill"}}
+    container = engine.api.create_container(made.id, **asleep)["Id"]
+    try:
+        engine.api.start(container)
+        with Faultline() as line:
+            line._prepared |= prepared.made()
+        assert engine.find_image(made.id)
+    finally:
+        engine.api.remove_container(container, force=True)
+    with Faultline() as line:
+        line._prepared |= prepared.made()
+    with pytest.raises(ImageMissingError):
+        engine.find_image(made.id)
 
 
 def test_the_command_line() -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from orchestrator.attempts import AttemptControl, AttemptOrder, AttemptReport
 from sandbox_images.engine import connect
 from workers.attempt.runner import AttemptRunner
+from workers.errors import EngineCallError
 from workers.faultline.blows import BLOWS, impossible
 from workers.faultline.leftovers import in_engine, on_host, relay_folders
 from workers.faultline.own_engine import OwnEngine
@@ -23,6 +24,7 @@ from workers.faultline.strike import Blow
 from workers.rehearsal.process import RehearsalProcess
 from workers.sandbox.client import Engine
 
+_IN_USE: Final = 409
 BASE_IMAGE: Final = "assize/base:1"
 
 
@@ -51,8 +53,16 @@ class Faultline:
         self.close()
         self._stack.close()
         for image in self._prepared:
-            self._engine.remove_image(image)
+            self._remove(image)
         self._engine.close()
+
+    def _remove(self, image: str) -> None:
+        """Remove an image that we made, unless a worker beside us runs a try in it by now: then it is its."""
+        try:
+            self._engine.remove_image(image)
+        except EngineCallError as error:
+            if error.status != _IN_USE:
+                raise
 
     def impossible(self, blow: str) -> str | None:
         """Why a blow cannot be struck on this machine; None where it can."""
@@ -103,7 +113,7 @@ class Faultline:
             runner, self._runner = self._runner, None
             failed, self._not_removed = self._not_removed, []
         if runner is not None:
-            self._prepared |= set(runner.station.prepared.ids())
+            self._prepared |= runner.station.prepared.made()
             failed += runner.close()
         return failed
 

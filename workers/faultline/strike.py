@@ -50,7 +50,7 @@ class Blow:
 
     def used_up(self, runner: AttemptRunner) -> None:
         """End a worker that was made for this attempt; its prepared images go with it."""
-        self.prepared.update(runner.station.prepared.ids())
+        self.prepared |= runner.station.prepared.made()
         self.not_removed.extend(runner.close())
 
     def beside(self, order: AttemptOrder, act: Callable[[], None]) -> AttemptReport:

@@ -40,6 +40,7 @@ class PreparedImages:
         self._engine = engine
         self._lock = threading.Lock()
         self._known: dict[Hashable, Prepared] = {}
+        self._made: set[str] = set()
 
     def ensure(
         self, base_id: str, user: str | None, key: Hashable, content: Callable[[Owner], bytes]
@@ -58,10 +59,10 @@ class PreparedImages:
                 self._known[whole] = known
             return known
 
-    def ids(self) -> list[str]:
-        """The prepared images that this process used."""
+    def made(self) -> set[str]:
+        """Ids of the images that were made here; others were there before, and are somebody else's, too."""
         with self._lock:
-            return [known.id for known in self._known.values()]
+            return set(self._made)
 
     def forget(self, prepared: Prepared) -> None:
         """Make it again next time: somebody removed the image."""
@@ -93,4 +94,6 @@ class PreparedImages:
                 **dict.fromkeys(self._engine.owner_labels, ""),
                 LABEL: digest,
             }
-            return self._engine.commit(helper, REPOSITORY, digest[:32], labels)
+            made = self._engine.commit(helper, REPOSITORY, digest[:32], labels)
+        self._made.add(made)
+        return made

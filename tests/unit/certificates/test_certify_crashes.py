@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -251,17 +252,24 @@ def in_ledger(ledger: Ledger) -> tuple[int, ...]:
         return tuple(connection.exec_driver_sql(one).scalar_one() for one in counts)
 
 
-def in_a_child(work: Callable[[], object]) -> int:
-    """The wait status of a process of its own that does this and nothing else."""
+def child_of(work: Callable[[], object]) -> int:
+    """A process of its own that does this and nothing else; what goes wrong in it is written down."""
     child = os.fork()
     if not child:
         code = 1
         try:
             work()
             code = 0
+        except BaseException:  # noqa: BLE001 - it is told, and the exit code says it
+            os.write(2, traceback.format_exc().encode())
         finally:
             os._exit(code)
-    return os.waitpid(child, 0)[1]
+    return child
+
+
+def in_a_child(work: Callable[[], object]) -> int:
+    """Its wait status."""
+    return os.waitpid(child_of(work), 0)[1]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -318,17 +326,7 @@ def test_two_signers_at_once(fresh: Callable[[str], Life], crash: ModuleType) ->
     whole.run(with_disk(crash.CountingDisk()))
     for number in range(4):
         life = fresh(f"two-{number}")
-        children = []
-        for _ in range(3):
-            child = os.fork()
-            if not child:
-                code = 1
-                try:
-                    life.run()
-                    code = 0
-                finally:
-                    os._exit(code)
-            children.append(child)
+        children = [child_of(life.run) for _ in range(3)]
         ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         assert ended == [0, 0, 0]
         assert life.envelopes() == whole.envelopes()

@@ -19,6 +19,9 @@ import pytest
 from orchestrator.certificates.errors import KeyFileError
 from orchestrator.certificates.keys import SigningKey
 from orchestrator.custody import publishing, steps
+from orchestrator.custody.custodian import Custodian
+from orchestrator.custody.errors import CustodyError
+from orchestrator.log.audit import CHECKPOINT_FILE
 from orchestrator.screenings.installation import Installation
 
 KILL = Path(__file__).resolve().parents[2] / "assets" / "custody" / "kill_publish.py"
@@ -168,3 +171,26 @@ def test_a_key_file_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.Monke
     assert SigningKey.load(path).keyid == key.keyid
     with pytest.raises(KeyFileError, match="never overwritten"):
         SigningKey.generate().save(path)
+
+
+def test_a_log_that_is_begun_between_two_looks_is_not_missed(
+    make_lab: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another signer's first entry comes after we saw no log: that is no log that was lost."""
+    lab = make_lab("begun")
+    custodian = lab.custodian()
+    (log,) = custodian.roots.current().logs.values()
+    assert custodian.log_size(log) == 0
+    look, begun = Custodian.signed_size, list[str]()
+
+    def late(self: Custodian, origin: str) -> int:
+        if not begun:
+            begun.append(origin)
+            lab.certify(lab.screenings[0])
+        return look(self, origin)
+
+    monkeypatch.setattr(Custodian, "signed_size", late)
+    assert custodian.log_size(log) == lab.size() > 0 and begun
+    (lab.home.log / log.key.origin / CHECKPOINT_FILE).unlink()
+    with pytest.raises(CustodyError, match="was written to, but is not in"):
+        custodian.log_size(log)
