@@ -116,8 +116,8 @@ def test_an_image_that_a_worker_beside_us_uses_stays(engine: Engine, base_image:
     made = prepared.ensure(base_image, None, "drill", lambda owner: content.bytes())
     assert beside.ensure(base_image, None, "drill", lambda owner: content.bytes()) == made
     assert (prepared.made(), beside.made()) == ({made.id}, set()), "only one of them made it"
-    asleep = {"entrypoint": ["sleep", "600"], "labels": {"assize.test": "drill"}}
-    container = engine.api.create_container(made.id, **asleep)["Id"]
+    labels = {"assize.test": "drill"}
+    container = engine.api.create_container(made.id, entrypoint=["sleep", "600"], labels=labels)["Id"]
     try:
         engine.api.start(container)
         with Faultline() as line:
