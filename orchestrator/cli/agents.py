@@ -81,9 +81,7 @@ def show(context: click.Context, agent: str, as_json: bool) -> None:
       assize agents show oracle
       assize agents show my-agent@2 --json
     """
-    found = registry.show(home_of(context), agent)
-    found.verify_bundle()
-    _show(found, SHOW_SCHEMA, call_of(context), as_json=as_json)
+    _show(registry.show(home_of(context), agent), SHOW_SCHEMA, call_of(context), as_json=as_json)
 
 
 @command.command("add", epilog="Next: assize screen PACK --agent AGENT.")
@@ -140,6 +138,7 @@ def _details(agent: RegisteredAgent) -> dict[str, Any]:
 
 
 def _show(agent: RegisteredAgent, schema: str, call: str, *, as_json: bool) -> None:
+    agent.verify_bundle()
     data = _details(agent)
     if as_json:
         emit(schema, data)

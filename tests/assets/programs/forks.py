@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import IO, Any, Final
 
 from tests.assets.programs.fork_server import ASSIZE, MESSAGE_BYTES, TEXT, Request
 from tests.assets.services.own import as_user
@@ -78,19 +78,8 @@ class Forked:
 Process = Forked | subprocess.Popen[bytes]
 
 
-class Start(Protocol):
-    """How a program is started: `start`, or `start_afresh`."""
-
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: Path,
-        stdout: IO[Any],
-        stderr: IO[Any],
-        on_parent_death: int = 0,
-    ) -> Process: ...
+Start = Callable[..., Process]
+"""How a program is started: `start`, or `start_afresh`."""
 
 
 class _Forks:
@@ -147,26 +136,11 @@ def start(
         return _forks().start(request, [nothing.fileno(), stdout.fileno(), stderr.fileno()])
 
 
-def start_afresh(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: Path,
-    stdout: IO[Any],
-    stderr: IO[Any],
-    on_parent_death: int = 0,
-) -> subprocess.Popen[bytes]:
+def start_afresh(argv: Sequence[str], *, on_parent_death: int = 0, **options: Any) -> subprocess.Popen[bytes]:
     """A script by an interpreter of its own, as `start` else: benches measure what users have."""
     name = signal.Signals(on_parent_death).name.removeprefix("SIG") if on_parent_death else None
-    return subprocess.Popen(
-        as_user([sys.executable, *argv], None, on_parent_death=name),
-        env=env,
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
-    )
+    command = as_user([sys.executable, *argv], None, on_parent_death=name)
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
 
 
 def run(

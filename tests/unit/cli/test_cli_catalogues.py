@@ -110,6 +110,28 @@ def test_agents_add_refuses_other_content_under_the_same_version(
     assert "already registered with other content" in ran.err
 
 
+@pytest.mark.parametrize("words", [["agents", "add", "FILE"], ["agents", "show", "carrier"]])
+@pytest.mark.parametrize("manifest", [True, False])
+def test_a_stored_bundle_that_was_damaged_is_told(
+    cli: Any, tmp_path: Path, words: list[str], manifest: bool
+) -> None:
+    """Adding an agent again does not say that all is well; with a MANIFEST or without one."""
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "run.sh").write_text("exit 0\n")
+    file, home = tmp_path / "carrier.toml", tmp_path / "home"
+    file.write_text(
+        '[agent]\nname = "carrier"\nversion = "1"\nkind = "exec"\n'
+        '[run]\nbundle = "bundle"\ncommand = ["sh", "/opt/agent/run.sh"]\n'
+    )
+    added = json.loads(cli("agents", "add", str(file), "--json", home=home).out)
+    stored = Path(added["bundle"])
+    (stored / "run.sh").write_text("exit 1\n")
+    if not manifest:
+        (stored / "MANIFEST").unlink()
+    ran = cli(*[str(file) if word == "FILE" else word for word in words], home=home)
+    assert ran.code == 2 and str(stored) in ran.err, ran.err
+
+
 def test_packs_list_shows_broken_packs_with_their_problem(
     cli: Any, tmp_path: Path, pack_folder: Path
 ) -> None:
